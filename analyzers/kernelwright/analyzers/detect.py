@@ -1,0 +1,266 @@
+"""Finding sites: where a rule's definition matches what a function computes, which source nodes that covers, and whether
+anything else still needs the values in between."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.architecture.node import walk
+from kernelwright.analyzers.assumptions import decided
+from kernelwright.analyzers.facts import is_scalar
+from kernelwright.analyzers.frontends.torch.translate import Translation
+from kernelwright.analyzers.match import Blocked, Match, Matcher
+from kernelwright.analyzers.normalise import NormalForm, instantiate
+from kernelwright.analyzers.rules.loader import Rule, Variant
+from kernelwright.analyzers.source import blocks_of
+
+
+@dataclass(frozen=True)
+class Site:
+    """A match in a function.
+
+    `output` is the source node the kernel call replaces; `region` the source nodes it makes needless (output included);
+    `assumptions` the branch conditions (normal nodes) under which all this holds; `leak` names a value of the region that
+    is needed elsewhere whatever the conditions, or None.
+    """
+
+    rule: Rule
+    variant: Variant
+    translation: Translation
+    output: Node
+    match: Match
+    region: frozenset[Node]
+    assumptions: Mapping[Node, bool]
+    leak: str | None
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A place where a definition began to match and then did not."""
+
+    rule: str
+    node: Node
+    blocked: Blocked
+
+
+class Detector:
+    """Looks for the sites of rules in one translated function."""
+
+    def __init__(self, translation: Translation) -> None:
+        self.translation = translation
+        self.form = NormalForm()
+        self.normal: dict[Node, Node] = {}
+        program = translation.program
+        for node in program.nodes():
+            self.normal[node] = self.form.of(node, translation.ranks)
+        self.near_misses: list[NearMiss] = []
+
+    def sites(self, rule: Rule) -> Iterator[Site]:
+        """The sites of one rule, outermost first where two overlap; each source node is in one site at most."""
+        taken: set[Node] = set()
+        candidates = [n for n in self.normal if self._is_own(n)]
+        for variant in rule.variants:
+            pattern = self._pattern(variant)
+            for node in reversed(candidates):
+                if node in taken or self.normal[node].operation not in _roots(pattern):
+                    continue
+                matcher = Matcher(self.form, variant.parameters)
+                found: Site | None = None
+                for match in matcher.matches(pattern, self.normal[node]):
+                    site = self._site(rule, variant, node, match)
+                    if site is not None and (found is None or found.leak):
+                        found = site
+                    if found is not None and found.leak is None:
+                        break
+                if found is not None:
+                    taken |= found.region
+                    yield found
+                elif matcher.blocked.depth >= 2:
+                    self.near_misses.append(NearMiss(rule.name, node, matcher.blocked))
+
+    def _pattern(self, variant: Variant) -> Node:
+        arguments = {p.name: self.form._interned("input", (), (("name", p.name), ("variable", True))) for p in variant.parameters}
+        return instantiate(self.form, variant.definition, arguments)
+
+    def _is_own(self, node: Node) -> bool:
+        """True for a node written in this function itself, not in one it calls."""
+        if node.operation in ("input", "constant", "choose", "attribute", "parameter") or node.span is None:
+            return False
+        expression = self.translation.expressions.get(node)
+        return expression is not None and node.span == self.translation.source.span(expression)
+
+    # ---- the region
+
+    def _site(self, rule: Rule, variant: Variant, output: Node, match: Match) -> Site | None:
+        cuts = self._cuts(output, match)
+        region: set[Node] = set()
+        stack = [output]
+        while stack:
+            node = stack.pop()
+            if node in region:
+                continue
+            if node is not output and (self.normal[node] in cuts or self.normal[node].operation == "constant"):
+                continue
+            if node.operation in ("input", "parameter", "attribute"):
+                continue
+            region.add(node)
+            if node.operation == "choose":
+                value = decided(self.normal[node.inputs[0]], match.assumptions)
+                stack.extend(node.inputs[1:] if value is None else [node.inputs[1 if value else 2]])
+            else:
+                stack.extend(node.inputs)
+        if len(region) < 2 or output not in region:
+            return None
+        assumptions = dict(match.assumptions)
+        leak = self._closed(output, region, assumptions)
+        if self._already_done(rule, variant, output, match, assumptions):
+            return None
+        return Site(rule, variant, self.translation, output, match, frozenset(region), assumptions, leak)
+
+    def _already_done(
+        self, rule: Rule, variant: Variant, output: Node, match: Match, assumptions: Mapping[Node, bool]
+    ) -> bool:
+        """True where the site is the old path that a guard keeps: its own guard, or a branch beside the kernel's."""
+        statement = self.translation.origins[output].statement
+        path = [self.form.of(c, self.translation.ranks) for c in self.translation.paths.get(statement, ())]
+        if assumptions and any(decided(c, assumptions) is False for c in path):
+            return True
+        if variant.guard_program is not None:
+            guard = instantiate(self.form, variant.guard_program, match.bindings)
+            if self.form.build("logical_not", guard) in path:
+                return True
+        operation = rule.kernel.rpartition(".")[2]
+        calls = [o.statement for n, o in self.translation.origins.items() if n.operation == operation]
+        return any(is_alternative(self.translation.function.node.body, call, statement) for call in calls)
+
+    def _cuts(self, output: Node, match: Match) -> set[Node]:
+        """The normal nodes at which the region ends: what the variables are bound to, and the parts of masks and scales."""
+        cuts: set[Node] = set()
+        under = {self.normal[n] for n in walk((output,))}
+        for bound in match.bindings.values():
+            stack = [bound]
+            while stack:
+                node = stack.pop()
+                cuts.add(node)
+                if node in under and node.operation not in ("add", "mul", "choose", "logical_not"):
+                    continue
+                if node.operation in ("add", "mul", "choose", "logical_not"):
+                    stack.extend(node.inputs)
+                elif node.operation == "permute" and node not in under:
+                    # k stands in the code in its transposed form only.
+                    cuts.add(self.form.build("permute", node, dims=(-1, -2), full=False))
+        return {c for c in cuts if c.operation != "constant"}
+
+    def _closed(self, output: Node, region: set[Node], assumptions: dict[Node, bool]) -> str | None:
+        """Make sure nothing outside the region needs its inner values; add conditions under which that is so.
+
+        Returns what leaks in spite of all conditions, or None. `assumptions` is extended in place.
+        """
+        for _ in range(6):
+            user = self._outside_user(output, region, assumptions)
+            if user is None:
+                return None
+            extra = self._condition_without(output, region, assumptions)
+            if extra is None:
+                return self._described(user)
+            assumptions.update(extra)
+        return "too many conditions"
+
+    def _outside_user(self, output: Node, region: set[Node], assumptions: Mapping[Node, bool]) -> tuple[Node, Node] | None:
+        inner = {n for n in region if n is not output and not is_scalar(self.normal[n]) and not self._cheap(n)}
+        for user in self._reachable(output, assumptions):
+            if user in region:
+                continue
+            for operand in self._live_operands(user, assumptions):
+                if operand in inner:
+                    return user, operand
+        return None
+
+    def _cheap(self, node: Node) -> bool:
+        """Values that may be read elsewhere: the code keeps the statement that makes them."""
+        return node.operation in ("shape", "size", "tuple", "dtype", "dtype_of", "global", "field")
+
+    def _live_operands(self, node: Node, assumptions: Mapping[Node, bool]) -> tuple[Node, ...]:
+        if node.operation == "choose":
+            value = decided(self.normal[node.inputs[0]], assumptions)
+            if value is not None:
+                return (node.inputs[1 if value else 2],)
+        if node.operation in ("shape", "size", "rank", "dtype_of", "raise"):
+            return ()  # a check of shapes is not a use: it goes with the values it checks
+        return node.inputs
+
+    def _reachable(self, output: Node, assumptions: Mapping[Node, bool]) -> list[Node]:
+        """Nodes still computed under the assumptions, not looking below the output."""
+        program = self.translation.program
+        seen: set[Node] = set()
+        order: list[Node] = []
+        stack = [*program.outputs, *program.effects]
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            order.append(node)
+            if node is not output:
+                stack.extend(self._live_operands(node, assumptions))
+        return order
+
+    def _condition_without(
+        self, output: Node, region: set[Node], assumptions: Mapping[Node, bool]
+    ) -> dict[Node, bool] | None:
+        """A condition on arguments under which nothing outside reads the region any more."""
+        tried: set[Node] = set()
+        for node in self._reachable(output, assumptions):
+            if node.operation != "choose":
+                continue
+            condition = self.normal[node.inputs[0]]
+            atom = condition.inputs[0] if condition.operation == "logical_not" else condition
+            if atom in tried or atom in assumptions or not _is_testable(atom):
+                continue
+            tried.add(atom)
+            for value in (False, True):
+                extended = {**assumptions, atom: value}
+                if self._outside_user(output, region, extended) is None:
+                    return {atom: value}
+        return None
+
+    def _described(self, user: tuple[Node, Node]) -> str:
+        node, operand = user
+        line = f", line {node.span.start_line}" if node.span is not None else ""
+        what = "returned" if node.operation == "tuple" else f"used in {node.operation}"
+        return f"{operand.operation} is {what}{line}"
+
+
+def _roots(pattern: Node) -> frozenset[str]:
+    """Operations a match can begin at: the pattern's own, and what it may have become without neutral parts."""
+    return frozenset({pattern.operation, "choose"} if pattern.operation != "choose" else {"choose"})
+
+
+def is_alternative(body: list[ast.stmt], one: ast.stmt, other: ast.stmt) -> bool:
+    """True where the two statements stand in different branches of one `if`, or `one` in a branch that returns before
+    `other` is reached."""
+    for index, statement in enumerate(body):
+        inside = set(ast.walk(statement))
+        if one not in inside:
+            continue
+        if isinstance(statement, ast.If):
+            in_body = any(one in set(ast.walk(s)) for s in statement.body)
+            taken, rest = (statement.body, statement.orelse) if in_body else (statement.orelse, statement.body)
+            if any(other in set(ast.walk(s)) for s in rest):
+                return True
+            later = any(other in set(ast.walk(s)) for s in body[index + 1 :])
+            if later and taken and isinstance(taken[-1], ast.Return):
+                return True
+        return any(is_alternative(block, one, other) for block in blocks_of(statement))
+    return False
+
+
+def _is_testable(condition: Node) -> bool:
+    """True for a condition that can be tested before the region runs: arguments, attributes and constants only."""
+    return all(
+        n.operation in ("input", "attribute", "constant", "is_none", "equal", "logical_not", "logical_and", "less", "field")
+        for n in walk((condition,))
+    )

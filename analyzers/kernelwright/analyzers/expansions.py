@@ -1,0 +1,96 @@
+"""Kernel operations written out by their reference definitions (`kernels/torch.py`): the other half of the same-program check."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import resources
+
+from kernelwright.analyzers.architecture import Node, Program
+from kernelwright.analyzers.facts import is_boolean
+from kernelwright.analyzers.frontends.torch.scope import Scope
+from kernelwright.analyzers.frontends.torch.translate import translate
+from kernelwright.analyzers.normalise import Expansion, NormalForm, instantiate
+from kernelwright.analyzers.source import parse_source
+
+
+@lru_cache(maxsize=1)
+def references() -> dict[str, Program]:
+    """The reference definitions of the torch kernels, by function name."""
+    file = resources.files("kernelwright.analyzers.kernels") / "torch.py"
+    source = parse_source(file.read_text(encoding="utf-8"), "kernels/torch.py")
+    scope = Scope(source)
+    return {f.node.name: translate(scope, f).program for f in source.functions}
+
+
+def _is_none(node: Node) -> bool:
+    return node.operation == "constant" and node.attribute("value") is None
+
+
+def _reference(f: NormalForm, name: str, **arguments: Node) -> Node:
+    return instantiate(f, references()[name], arguments)
+
+
+def _gelu(f: NormalForm, n: Node) -> Node | None:
+    return _reference(f, f"gelu_{n.attribute('approximate')}", x=n.inputs[0])
+
+
+def _unary(f: NormalForm, n: Node) -> Node | None:
+    return _reference(f, n.operation, x=n.inputs[0])
+
+
+MAYBE_NONE = frozenset({"input", "item", "layer", "attribute", "parameter", "field", "global", "opaque", "call", "pick"})
+
+
+def _attention(f: NormalForm, n: Node) -> Node | None:
+    q, k, v, mask, p, scale, is_causal, enable_gqa = n.inputs
+    for flag in (is_causal, enable_gqa):
+        if flag.operation != "constant" or flag.attribute("value"):
+            return None
+    if _is_none(scale):
+        scale = f.build("pow", f.build("size", q, dim=-1), f.constant(-0.5))
+    if mask.operation == "choose" and any(_is_none(arm) for arm in mask.inputs[1:]):
+        arms = (_attention(f, Node(n.operation, (q, k, v, arm, *n.inputs[4:]))) for arm in mask.inputs[1:])
+        first, second = arms
+        return f.build("choose", mask.inputs[0], first, second) if first is not None and second is not None else None
+    if _is_none(mask):
+        return _reference(f, "attention_plain", q=q, k=k, v=v, p=p, scale=scale)
+    if is_boolean(mask):
+        return _reference(f, "attention_boolean", q=q, k=k, v=v, mask=mask, p=p, scale=scale)
+    # A mask that may be None adds nothing then.
+    absent = f.build("is_none", mask)
+    if absent.operation != "constant":
+        mask = f.build("choose", absent, f.constant(0), mask)
+    return _reference(f, "attention_additive", q=q, k=k, v=v, mask=mask, p=p, scale=scale)
+
+
+def _rms_norm(f: NormalForm, n: Node) -> Node | None:
+    x, weight, eps = n.inputs
+    if n.attribute("dims") != 1 or _is_none(eps):
+        return None  # eps=None is the type's epsilon, which differs between versions of torch
+    if _is_none(weight):
+        return _reference(f, "rms_norm_plain", x=x, eps=eps)
+    return _reference(f, "rms_norm_weight", x=x, weight=weight, eps=eps)
+
+
+def _layer_norm(f: NormalForm, n: Node) -> Node | None:
+    x, weight, bias, eps = n.inputs
+    if n.attribute("dims") != 1:
+        return None
+    if _is_none(weight) and _is_none(bias):
+        return _reference(f, "layer_norm_plain", x=x, eps=eps)
+    if _is_none(bias):
+        return _reference(f, "layer_norm_weight", x=x, weight=weight, eps=eps)
+    if _is_none(weight):
+        return None
+    return _reference(f, "layer_norm_affine", x=x, weight=weight, bias=bias, eps=eps)
+
+
+EXPANSIONS: dict[str, Expansion] = {
+    "gelu": _gelu,
+    "silu": _unary,
+    "mish": _unary,
+    "hardswish": _unary,
+    "scaled_dot_product_attention": _attention,
+    "rms_norm": _rms_norm,
+    "layer_norm": _layer_norm,
+}

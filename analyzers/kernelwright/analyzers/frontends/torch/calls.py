@@ -1,0 +1,455 @@
+"""Calls: torch functions, tensor methods, layers, own methods and functions of the file, Python builtins."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.frontends.torch.classes import prepare_class
+from kernelwright.analyzers.frontends.torch.expressions import CONSTANTS, Expressions
+from kernelwright.analyzers.frontends.torch.functions import FUNCTIONS, METHODS, call_function, call_method
+from kernelwright.analyzers.frontends.torch.graph import Graph, tensor
+from kernelwright.analyzers.frontends.torch.layers import CONTAINERS, call_layer, layer_operation
+from kernelwright.analyzers.frontends.torch.rearrange import rearrange
+from kernelwright.analyzers.frontends.torch.scope import Scope
+from kernelwright.analyzers.frontends.torch.values import (
+    BoundMethod,
+    Closure,
+    LayerValue,
+    ModuleValue,
+    NotUnderstood,
+    TableValue,
+    Value,
+)
+from kernelwright.analyzers.source import Function
+
+Keywords = tuple[tuple[str, Value], ...]
+Arguments = tuple[Value, ...]
+
+_PURE_MODULES = ("torch.", "math.", "numpy.", "einops.", "operator.", "typing.", "builtins.")
+_TRANSPARENT_DECORATORS = frozenset(
+    {"staticmethod", "classmethod", "property", "torch.no_grad", "torch.jit.ignore", "torch.jit.export", "typing.overload"}
+)
+
+
+class Calls(Expressions):
+    """Evaluates calls; `Evaluator` adds statements and the following of functions."""
+
+    def __init__(self, scope: Scope, graph: Graph, follow_submodules: bool) -> None:
+        super().__init__(scope, graph)
+        self.follow_submodules = follow_submodules
+
+    def follow(self, closure: Closure, arguments: Arguments, keywords: Keywords) -> Value:
+        raise NotImplementedError
+
+    # ---- names
+
+    def global_value(self, name: str) -> Value:
+        source = self.scope.source
+        if name in source.imports:
+            full = source.imports[name]
+            return self.graph.constant(CONSTANTS[full]) if full in CONSTANTS else self.graph.node("global", name=full)
+        function = source.module_functions.get(name)
+        if function is not None:
+            return Closure(function.node, source, {}, None, function)
+        value = _module_constant(source.tree.body, name)
+        return self.graph.constant(value) if value is not None else self.graph.node("global", name=name)
+
+    def class_attribute(self, module: ModuleValue, name: str) -> Value:
+        facts = module.facts
+        prepare_class(self.scope, facts)
+        path = f"{module.path}.{name}" if module.path else name
+        method = facts.methods.get(name)
+        if method is not None and name not in facts.attributes:
+            closure = Closure(method.node, facts.source, {}, module, method)
+            if any(_decorator_name(d) in ("property", "cached_property") for d in method.node.decorator_list):
+                return self.follow(replace(closure), (), ())
+            return closure
+        value = facts.attributes.get(name)
+        if isinstance(value, LayerValue):
+            return LayerValue(path, value.class_name, value.arguments, value.keywords)
+        if isinstance(value, ModuleValue):
+            return ModuleValue(value.facts, path)
+        if name in facts.parameters or name in facts.buffers:
+            return self.graph.node("parameter", path=path)
+        if isinstance(value, Closure):
+            return value
+        if isinstance(value, Node) and _is_computed_constant(value) and name not in facts.stored_elsewhere:
+            return self.graph.node("attribute", path=path, kind="number", value=value.attribute("value"))
+        kind = "number" if isinstance(value, Node) and is_number(value, nested=False) else "value"
+        return self.graph.node("attribute", path=path, kind="flag" if name == "training" else kind)
+
+    def scope_of(self, closure: Closure) -> Scope:
+        if closure.source is self.scope.source:
+            return self.scope
+        found = self.scope._foreign.get(closure.source.path)
+        return found if found is not None else Scope(closure.source, self.scope.resolver)
+
+    # ---- calls
+
+    def call(self, e: ast.Call) -> Value:
+        if isinstance(e.func, ast.Name) and e.func.id == "super":
+            return self.graph.node("global", name="super")
+        callee = self.evaluate(e.func)
+        arguments: list[Value] = []
+        keywords: list[tuple[str, Value]] = []
+        unknown: list[Value] = []
+        for argument in e.args:
+            if isinstance(argument, ast.Starred):
+                value = self.evaluate(argument.value)
+                items = self.items(value)
+                if items is not None:
+                    arguments.extend(items)
+                elif isinstance(callee, BoundMethod) and isinstance(value, Node):
+                    # `x.view(*shape)` takes the shape as well in one piece.
+                    arguments.append(value)
+                else:
+                    unknown.append(value)
+            else:
+                arguments.append(self.evaluate(argument))
+        for keyword in e.keywords:
+            value = self.evaluate(keyword.value)
+            if keyword.arg is None:
+                if isinstance(value, TableValue):
+                    keywords.extend((str(k), v) for k, v in value.entries.items())
+                else:
+                    unknown.append(value)
+            else:
+                keywords.append((keyword.arg, value))
+        self.place(e)
+        if unknown:
+            return self.opaque(e, "arguments of unknown number", *arguments, *(v for _, v in keywords), *unknown)
+        try:
+            return self.invoke(callee, tuple(arguments), tuple(keywords))
+        except NotUnderstood as error:
+            inputs = [self.node_of(v) for v in (*arguments, *(v for _, v in keywords))]
+            if isinstance(callee, BoundMethod):
+                inputs.insert(0, callee.receiver)
+            return self.opaque(e, str(error), *inputs)
+
+    def invoke(self, callee: Value, arguments: Arguments, keywords: Keywords) -> Value:
+        if isinstance(callee, Closure):
+            return self.followed(callee, arguments, keywords)
+        if isinstance(callee, LayerValue):
+            return self.call_layer_value(callee, arguments, keywords)
+        if isinstance(callee, ModuleValue):
+            return self.call_module(callee, arguments, keywords)
+        if isinstance(callee, BoundMethod):
+            return self.call_method(callee, arguments, keywords)
+        if isinstance(callee, Node) and callee.operation == "global":
+            return self.call_global(str(callee.attribute("name")), arguments, keywords)
+        if isinstance(callee, Node):
+            raise NotUnderstood("call of a value that is only known at run time")
+        raise NotUnderstood("call of something unknown")
+
+    def followed(self, callee: Closure, arguments: Arguments, keywords: Keywords) -> Value:
+        origin = self.graph.origin
+        if len(self.frames) == 1 and origin is not None and callee.owner is not None:
+            self.graph.origin = replace(origin, inlined=getattr(callee.node, "name", None))
+        try:
+            return self.follow(callee, arguments, keywords)
+        finally:
+            self.graph.origin = origin
+
+    def call_layer_value(self, layer: LayerValue, arguments: Arguments, keywords: Keywords) -> Value:
+        items = self.items(layer)
+        if layer.class_name == "torch.nn.Sequential" and items is not None and len(arguments) == 1 and not keywords:
+            value: Value = arguments[0]
+            for position, item in enumerate(items):
+                if isinstance(item, LayerValue):
+                    item = LayerValue(f"{layer.path}.{position}", item.class_name, item.arguments, item.keywords)
+                elif isinstance(item, ModuleValue):
+                    item = ModuleValue(item.facts, f"{layer.path}.{position}")
+                value = self.invoke(item, (value,), ())
+            return value
+        nodes = tuple(self.node_of(v) for v in arguments)
+        if not keywords:
+            try:
+                return call_layer(self.graph, layer, nodes)
+            except NotUnderstood:
+                pass
+        names = tuple(name for name, _ in keywords)
+        values = (*nodes, *(self.node_of(v) for _, v in keywords))
+        made = layer_operation(self.graph, layer.path, layer.class_name, values)
+        if names:
+            made = replace(made, attributes=(*made.attributes, ("keywords", names)))
+            if self.graph.origin is not None:
+                self.graph.origins[made] = self.graph.origin
+        return made
+
+    def call_module(self, module: ModuleValue, arguments: Arguments, keywords: Keywords) -> Value:
+        forward = module.facts.methods.get("forward")
+        if module.path and not self.follow_submodules or forward is None:
+            nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
+            made = layer_operation(self.graph, module.path or "self", module.facts.name, nodes)
+            if keywords:
+                made = replace(made, attributes=(*made.attributes, ("keywords", tuple(n for n, _ in keywords))))
+                if self.graph.origin is not None:
+                    self.graph.origins[made] = self.graph.origin
+            return made
+        return self.followed(Closure(forward.node, module.facts.source, {}, module, forward), arguments, keywords)
+
+    def call_method(self, method: BoundMethod, arguments: Arguments, keywords: Keywords) -> Value:
+        receiver, name = method.receiver, method.name
+        if receiver.operation == "global" and receiver.attribute("name") == "super":
+            return self.graph.none
+        if receiver.operation == "tuple" and name in ("append", "extend", "index"):
+            raise NotUnderstood("a list that changes")
+        if name.endswith("_") and not name.startswith("_") and name[:-1] in METHODS:
+            new = call_method(self.graph, receiver, name[:-1], arguments, keywords)
+            self.replaced(receiver, new)
+            return new
+        if name == "split" and keywords and keywords[0][0] == "split_size_or_sections":
+            keywords = (("split_size", keywords[0][1]), *keywords[1:])
+        if name in METHODS:
+            return call_method(self.graph, receiver, name, arguments, keywords)
+        if name.endswith("_"):
+            raise NotUnderstood(f"in-place method {name}")
+        nodes = (receiver, *(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
+        names = tuple(n for n, _ in keywords)
+        return self.graph.node("call", *nodes, target=f"Tensor.{name}", keywords=names)
+
+    def call_global(self, name: str, arguments: Arguments, keywords: Keywords) -> Value:
+        if name == "einops.rearrange" and len(arguments) == 2:
+            return rearrange(self.graph, tensor(arguments[0], "x"), arguments[1], dict(keywords))
+        if name in FUNCTIONS:
+            return call_function(self.graph, name, arguments, keywords)
+        builtin = getattr(self, f"_builtin_{name}", None)
+        if builtin is not None:
+            result: Value = builtin(arguments, keywords)
+            return result
+        made = self.constructed(name, arguments, keywords)
+        if made is not None:
+            return made
+        if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
+            return LayerValue("", name, arguments, keywords)
+        if name.startswith("super."):
+            return self.super_call(name.removeprefix("super."), arguments, keywords)
+        elsewhere = self.scope.elsewhere(name) if not name.startswith(_PURE_MODULES) else None
+        if elsewhere is not None:
+            scope, local = elsewhere
+            function = scope.source.module_functions.get(local)
+            if function is not None:
+                self.scope._foreign.setdefault(scope.source.path, scope)
+                return self.followed(Closure(function.node, scope.source, {}, None, function), arguments, keywords)
+        if name.startswith(_PURE_MODULES):
+            nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
+            return self.graph.node("call", *nodes, target=name, keywords=tuple(n for n, _ in keywords))
+        raise NotUnderstood(f"call of {name}")
+
+    def constructed(self, name: str, arguments: Arguments, keywords: Keywords) -> Value | None:
+        """An instance of a module class of this file or of one in reach, if `name` is one."""
+        scope, local = self.scope, name
+        facts = scope.class_facts(name)
+        if facts is None and not name.startswith(_PURE_MODULES):
+            found = self.scope.elsewhere(name)
+            if found is not None:
+                scope, local = found
+                facts = scope.class_facts(local)
+        if facts is None or "forward" not in facts.methods:
+            return None
+        return ModuleValue(facts, "")
+
+    def super_call(self, name: str, arguments: Arguments, keywords: Keywords) -> Value:
+        owner = self.frame.owner
+        if owner is None:
+            raise NotUnderstood("super outside a class")
+        base = _base_method(self.scope, owner.facts.node, name)
+        if base is None:
+            if name == "__init__":
+                return self.graph.none
+            raise NotUnderstood(f"super().{name} of a class in another file")
+        return self.followed(Closure(base.node, self.scope.source, {}, owner, base), arguments, keywords)
+
+    # ---- binding parameters
+
+    def bind_parameters(self, closure: Closure, arguments: Arguments, keywords: Keywords) -> dict[str, Value]:
+        form = closure.node.args
+        names = [a.arg for a in (*form.posonlyargs, *form.args)]
+        bound: dict[str, Value] = {}
+        static_method = any(_decorator_name(d) == "staticmethod" for d in getattr(closure.node, "decorator_list", []))
+        if closure.owner is not None and names and not static_method and not isinstance(closure.node, ast.Lambda):
+            if closure.function is not None:
+                bound[names.pop(0)] = closure.owner
+        for name, value in zip(names, arguments, strict=False):
+            bound[name] = value
+        extra = arguments[len(names) :]
+        if form.vararg is not None:
+            bound[form.vararg.arg] = self.graph.tuple(*(self.node_of(v) for v in extra))
+        elif extra:
+            raise NotUnderstood("more arguments than the function takes")
+        only = [a.arg for a in form.kwonlyargs]
+        rest: dict[object, Value] = {}
+        for name, value in keywords:
+            if name in names or name in only:
+                bound[name] = value
+            elif form.kwarg is not None:
+                rest[name] = value
+            else:
+                raise NotUnderstood(f"unknown argument {name}")
+        if form.kwarg is not None:
+            bound[form.kwarg.arg] = TableValue(rest)
+        defaults = dict(zip(names[len(names) - len(form.defaults) :], form.defaults, strict=True)) if form.defaults else {}
+        defaults.update({a.arg: d for a, d in zip(form.kwonlyargs, form.kw_defaults, strict=True) if d is not None})
+        for name in (*names, *only):
+            if name not in bound:
+                if name not in defaults:
+                    raise NotUnderstood(f"argument {name} is missing")
+                bound[name] = self.evaluate(defaults[name])
+        return bound
+
+    def transparent(self, decorator: ast.expr) -> bool:
+        """True for a decorator that leaves the function's result alone."""
+        name = self.scope.qualified(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        return name in _TRANSPARENT_DECORATORS or (name or "").rpartition(".")[2] in ("cached_property", "torch_compile")
+
+    # ---- builtins
+
+    def _builtin_len(self, arguments: Arguments, keywords: Keywords) -> Value:
+        items = self.items(arguments[0])
+        if items is not None:
+            return self.graph.constant(len(items))
+        return self.graph.node("call", self.node_of(arguments[0]), target="builtins.len", keywords=())
+
+    def _builtin_float(self, arguments: Arguments, keywords: Keywords) -> Value:
+        value = arguments[0] if arguments else self.graph.constant(0.0)
+        if isinstance(value, Node) and value.operation == "constant":
+            try:
+                return self.graph.constant(float(value.attribute("value")))  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                pass
+        return self.node_of(value)
+
+    def _builtin_int(self, arguments: Arguments, keywords: Keywords) -> Value:
+        value = self.node_of(arguments[0])
+        number = value.attribute("value")
+        if value.operation == "constant" and isinstance(number, int | float):
+            return self.graph.constant(int(number))
+        return value if value.operation in ("size", "floordiv", "rank") else self.graph.node("call", value, target="builtins.int", keywords=())
+
+    def _builtin_tuple(self, arguments: Arguments, keywords: Keywords) -> Value:
+        if not arguments:
+            return self.graph.tuple()
+        items = self.items(arguments[0])
+        if items is None:
+            return arguments[0]
+        return self.graph.tuple(*(self.node_of(item) for item in items))
+
+    _builtin_list = _builtin_tuple
+
+    def _builtin_map(self, arguments: Arguments, keywords: Keywords) -> Value:
+        items = self.items(arguments[1]) if len(arguments) == 2 else None
+        if items is None:
+            raise NotUnderstood("map over a sequence of unknown length")
+        return self.graph.tuple(*(self.node_of(self.invoke(arguments[0], (item,), ())) for item in items))
+
+    def _builtin_zip(self, arguments: Arguments, keywords: Keywords) -> Value:
+        columns = [self.items(a) for a in arguments]
+        known = [c for c in columns if c is not None]
+        if len(known) != len(columns):
+            raise NotUnderstood("zip of sequences of unknown length")
+        rows = zip(*known, strict=False)
+        return self.graph.tuple(*(self.graph.tuple(*(self.node_of(v) for v in row)) for row in rows))
+
+    def _builtin_range(self, arguments: Arguments, keywords: Keywords) -> Value:
+        bounds = [a.attribute("value") if isinstance(a, Node) and a.operation == "constant" else None for a in arguments]
+        if bounds and all(isinstance(b, int) for b in bounds):
+            numbers = range(*(b for b in bounds if isinstance(b, int)))
+            if len(numbers) <= 64:
+                return self.graph.tuple(*(self.graph.constant(n) for n in numbers))
+        raise NotUnderstood("range of unknown length")
+
+    def _builtin_isinstance(self, arguments: Arguments, keywords: Keywords) -> Value:
+        value, kinds = arguments
+        if isinstance(kinds, Node) and kinds.operation == "global" and kinds.attribute("name") == "torch.Tensor":
+            return self.graph.node("is_tensor", self.node_of(value))
+        return self.graph.node("call", self.node_of(value), self.node_of(kinds), target="builtins.isinstance", keywords=())
+
+    def _builtin_hasattr(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.hasattr", keywords=())
+
+    def _builtin_getattr(self, arguments: Arguments, keywords: Keywords) -> Value:
+        name = arguments[1].attribute("value") if isinstance(arguments[1], Node) else None
+        if isinstance(name, str) and len(arguments) == 2:
+            return self.field(arguments[0], name)
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.getattr", keywords=())
+
+    def _builtin_min(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.min", keywords=())
+
+    def _builtin_max(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.max", keywords=())
+
+    def _builtin_str(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.str", keywords=())
+
+    def _builtin_print(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.print", keywords=())
+
+    def _builtin_dict(self, arguments: Arguments, keywords: Keywords) -> Value:
+        if arguments:
+            raise NotUnderstood("a dict of unknown keys")
+        return TableValue(dict(keywords))
+
+
+def is_number(node: Node, nested: bool = True) -> bool:
+    """True where the value is a Python number for sure: constants, sizes, and arithmetic on numbers and arguments.
+
+    An argument of `__init__` counts as a number by its annotation, or inside arithmetic that tensors are not stored by
+    (`head_dim ** -0.5`, `dim // heads`): a parameter or buffer is never written that way.
+    """
+    operation = node.operation
+    if operation == "constant":
+        value = node.attribute("value")
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if operation == "input":
+        return nested or node.attribute("dtype") == "number"
+    if operation == "field":
+        return nested
+    if operation in ("size", "rank"):
+        return True
+    if operation == "call":
+        return node.attribute("target") in ("builtins.int", "builtins.float", "builtins.len")
+    if operation in ("pow", "floordiv", "sqrt", "mod", "div", "reciprocal"):
+        return all(is_number(operand) for operand in node.inputs)
+    if operation in ("add", "sub", "mul", "neg"):
+        return all(is_number(operand, nested) for operand in node.inputs)
+    if operation == "choose":
+        return all(is_number(operand, nested) for operand in node.inputs[1:])
+    return operation == "attribute" and node.attribute("kind") == "number"
+
+
+def _is_computed_constant(value: Node) -> bool:
+    """A constant that `__init__` works out (sqrt(2 / pi)): part of the formula. A short literal (eps) stays symbolic,
+    so that the edit goes on reading it from where it is kept."""
+    number = value.attribute("value") if value.operation == "constant" else None
+    return isinstance(number, float) and len(repr(number)) > 10
+
+
+def _decorator_name(decorator: ast.expr) -> str:
+    if isinstance(decorator, ast.Call):
+        decorator = decorator.func
+    if isinstance(decorator, ast.Attribute):
+        return decorator.attr
+    return decorator.id if isinstance(decorator, ast.Name) else ""
+
+
+def _base_method(scope: Scope, node: ast.ClassDef, name: str) -> Function | None:
+    for base in node.bases:
+        facts = scope.class_facts(scope.qualified(base) or "")
+        if facts is not None and facts.node is not node and name in facts.methods:
+            return facts.methods[name]
+    return None
+
+
+def _module_constant(body: list[ast.stmt], name: str) -> int | float | str | None:
+    """The value of a module-level `NAME = literal` that is assigned exactly once."""
+    values = [
+        s.value
+        for s in body
+        if isinstance(s, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in s.targets)
+    ]
+    if len(values) == 1 and isinstance(values[0], ast.Constant) and isinstance(values[0].value, int | float | str):
+        return values[0].value
+    return None

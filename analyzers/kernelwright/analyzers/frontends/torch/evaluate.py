@@ -1,0 +1,314 @@
+"""Abstract interpretation of a function: Python statements in, dataflow out.
+
+Branches become `choose`, returns and raises carry the condition under which they are reached, a loop runs once on
+unknown values. What is not understood becomes `opaque`, never nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.frontends.torch.calls import Calls
+from kernelwright.analyzers.frontends.torch.conditions import Facts, conjunction
+from kernelwright.analyzers.frontends.torch.expressions import Environment, Frame
+from kernelwright.analyzers.frontends.torch.graph import Graph, Origin
+from kernelwright.analyzers.frontends.torch.scope import Scope
+from kernelwright.analyzers.frontends.torch.values import Closure, NotUnderstood, Value
+from kernelwright.analyzers.source import FunctionNode, blocks_of, import_names
+
+MAXIMUM_DEPTH = 8
+"""Calls followed into each other; deeper ones become opaque."""
+MAXIMUM_NODES = 30_000
+"""Nodes of one translation; past that every further call becomes opaque."""
+MAXIMUM_UNROLLED = 8
+"""Iterations of a loop over a sequence of known length that are written out."""
+
+
+class Evaluator(Calls):
+    """Interprets one function and everything it calls. Use `translate`, not this class."""
+
+    def __init__(self, scope: Scope, graph: Graph, *, follow_submodules: bool = False) -> None:
+        super().__init__(scope, graph, follow_submodules)
+        self.environments: dict[ast.stmt, Environment] = {}
+        self.paths: dict[ast.stmt, tuple[Node, ...]] = {}
+        self.facts = Facts()
+
+    # ---- statements
+
+    def run(self, body: list[ast.stmt]) -> bool:
+        """Interpret a block; True where it falls through its end, False where every path leaves the function."""
+        for statement in body:
+            self.locate(statement)
+            if len(self.frames) == 1:
+                self.environments[statement] = dict(self.frame.environment)
+                self.paths[statement] = tuple(self.frame.path)
+            if not self.statement(statement):
+                return False
+        return True
+
+    def locate(self, node: ast.expr | ast.stmt) -> None:
+        """Note where the nodes made next stand; inside a followed call that stays the place of the call."""
+        inside = self.scope.source is self.home
+        self.graph.span = self.scope.source.span(node) if inside else None
+        if len(self.frames) == 1 and isinstance(node, ast.stmt):
+            self.graph.origin = Origin(node, node)
+
+    def statement(self, s: ast.stmt) -> bool:
+        if isinstance(s, ast.Assign):
+            value = self.evaluate(s.value)
+            for target in s.targets:
+                self.assign(target, value, s)
+        elif isinstance(s, ast.AnnAssign):
+            if s.value is not None:
+                self.assign(s.target, self.evaluate(s.value), s)
+        elif isinstance(s, ast.AugAssign):
+            self.augmented(s)
+        elif isinstance(s, ast.Return):
+            value = self.node_of(self.evaluate(s.value)) if s.value is not None else self.graph.none
+            self.frame.returns.append((conjunction(self.graph, self.frame.path), value))
+            return False
+        elif isinstance(s, ast.Raise):
+            self.raising(s)
+            return False
+        elif isinstance(s, ast.If):
+            return self.branch(s)
+        elif isinstance(s, ast.Expr):
+            self.expression_statement(s.value)
+        elif isinstance(s, ast.For | ast.AsyncFor):
+            self.loop(s)
+        elif isinstance(s, ast.While):
+            self.evaluate(s.test)
+            self.repeated(s.body, s)
+        elif isinstance(s, ast.With | ast.AsyncWith):
+            return self.context(s)
+        elif isinstance(s, FunctionNode):
+            self.frame.environment[s.name] = Closure(s, self.scope.source, self.frame.environment, self.frame.owner)
+        elif isinstance(s, ast.Import | ast.ImportFrom):
+            for name, target in import_names(s).items():
+                self.frame.environment[name] = self.graph.node("global", name=target)
+        elif isinstance(s, ast.Assert):
+            failed = self.graph.unary("logical_not", self.graph.truth(self.evaluate(s.test)))
+            self.effect("raise", conjunction(self.graph, [*self.frame.path, failed]) or failed)
+        elif isinstance(s, ast.Delete):
+            for target in s.targets:
+                if isinstance(target, ast.Name):
+                    self.frame.environment.pop(target.id, None)
+        elif isinstance(s, ast.Try) or type(s).__name__ == "TryStar":
+            return self.attempt(s)
+        elif isinstance(s, ast.Continue | ast.Break):
+            return False
+        elif not isinstance(s, ast.Pass | ast.Global | ast.Nonlocal):
+            self.blur(s, f"{type(s).__name__.lower()} statement")
+        return True
+
+    def expression_statement(self, expression: ast.expr) -> None:
+        value = self.evaluate(expression)
+        if isinstance(value, Node) and value.operation in ("opaque", "call", "layer"):
+            self.effects.append(value)
+
+    def raising(self, s: ast.Raise) -> None:
+        read: list[Node] = []
+        if s.exc is not None:
+            read = [n for n in (self.node_of(self.evaluate(e)) for e in _values_read(s.exc)) if n.operation != "constant"]
+        condition = conjunction(self.graph, self.frame.path) or self.graph.constant(True)
+        self.locate(s)
+        self.effect("raise", condition, *read)
+
+    def branch(self, s: ast.If) -> bool:
+        condition = self.facts.known(self.graph, self.graph.truth(self.evaluate(s.test)))
+        if condition.operation == "constant":
+            return self.run(s.body if condition.attribute("value") else s.orelse)
+        before = self.frame.environment
+        negated = self.graph.unary("logical_not", condition)
+        self.frame.environment = dict(before)
+        with self.facts.assuming(condition, True):
+            self.frame.path.append(condition)
+            first_falls = self.run(s.body)
+            self.frame.path.pop()
+        first = self.frame.environment
+        self.frame.environment = dict(before)
+        with self.facts.assuming(condition, False):
+            self.frame.path.append(negated)
+            second_falls = self.run(s.orelse)
+            self.frame.path.pop()
+        second = self.frame.environment
+        self.locate(s)
+        if first_falls and second_falls:
+            self.frame.environment = self.merged(condition, first, second)
+        elif first_falls:
+            self.frame.environment = first
+            self.facts.remember(condition, True)
+        elif second_falls:
+            self.frame.environment = second
+            self.facts.remember(condition, False)
+        else:
+            return False
+        return True
+
+    def merged(self, condition: Node, first: Environment, second: Environment) -> Environment:
+        out: Environment = {}
+        for name in first.keys() | second.keys():
+            a, b = first.get(name), second.get(name)
+            if a is b and a is not None:
+                out[name] = a
+            elif a is None or b is None:
+                # Bound on one path only: reading it later is right only on that path.
+                bound = a if a is not None else b
+                assert bound is not None
+                missing = self.graph.node("opaque", reason="unbound", text=name)
+                if isinstance(bound, Node):
+                    out[name] = self.graph.node("choose", condition, *((bound, missing) if a is not None else (missing, bound)))
+                else:
+                    out[name] = bound
+            else:
+                out[name] = self.choose(condition, a, b)
+        return out
+
+    def loop(self, s: ast.For | ast.AsyncFor) -> None:
+        iterable = self.evaluate(s.iter)
+        items = self.items(iterable)
+        breaks = any(isinstance(n, ast.Break | ast.Continue | ast.Return) for b in s.body for n in ast.walk(b))
+        if items is not None and len(items) <= MAXIMUM_UNROLLED and not breaks:
+            for item in items:
+                self.assign(s.target, item, s)
+                if not self.run(s.body):
+                    return
+            self.run(s.orelse)
+            return
+        self.blur_names(s.body, s, "loop")
+        self.assign(s.target, self.element(iterable), s)
+        self.repeated(s.body, s)
+        self.run(s.orelse)
+
+    def repeated(self, body: list[ast.stmt], s: ast.stmt) -> None:
+        """Interpret a loop body once, on unknown values for everything it changes; afterwards those are unknown too."""
+        self.blur_names(body, s, "loop")
+        before = len(self.frame.returns)
+        marker = self.graph.node("opaque", reason="loop", text="runs")
+        self.frame.path.append(marker)
+        self.run(body)
+        self.frame.path.pop()
+        if len(self.frame.returns) > before:
+            self.effects.append(marker)
+        self.blur_names(body, s, "loop")
+
+    def context(self, s: ast.With | ast.AsyncWith) -> bool:
+        for item in s.items:
+            value = self.node_of(self.evaluate(item.context_expr))
+            if item.optional_vars is not None:
+                self.assign(item.optional_vars, value, s)
+            self.effects.append(value)
+        return self.run(s.body)
+
+    def attempt(self, s: ast.stmt) -> bool:
+        blocks = blocks_of(s)
+        body, final = blocks[0], blocks[-1]
+        falls = self.run(body)
+        handlers = getattr(s, "handlers", [])
+        if falls:
+            falls = self.run(getattr(s, "orelse", []))
+        if any(not _leaves(handler.body) for handler in handlers):
+            self.blur_names(body, s, "try")
+            for handler in handlers:
+                self.blur_names(handler.body, s, "try")
+            falls = True
+        return self.run(final) and falls
+
+    def blur(self, s: ast.stmt, reason: str) -> None:
+        self.effect("opaque", reason=reason, text=self.scope.source.segment(s))
+        for block in blocks_of(s):
+            self.blur_names(block, s, reason)
+
+    def blur_names(self, body: list[ast.stmt], s: ast.stmt, reason: str) -> None:
+        """Everything the block may bind or change becomes unknown."""
+        for name in sorted(_stored_names(body)):
+            if name in self.frame.environment or "." not in name:
+                old = self.frame.environment.get(name)
+                inputs = (old,) if isinstance(old, Node) else ()
+                self.frame.environment[name] = self.graph.node("opaque", *inputs, reason=reason, text=name)
+
+    # ---- calls that are followed
+
+    def follow(self, closure: Closure, arguments: tuple[Value, ...], keywords: tuple[tuple[str, Value], ...]) -> Value:
+        """Interpret a called function of the file (or another file) in a frame of its own.
+
+        Raises:
+            NotUnderstood: too deep, recursive, too large, a generator, or arguments that do not fit.
+        """
+        if len(self.frames) > MAXIMUM_DEPTH or len(self.graph.origins) > MAXIMUM_NODES:
+            raise NotUnderstood("call too deep to follow")
+        if closure.node in self.active:
+            raise NotUnderstood("recursion")
+        decorators = getattr(closure.node, "decorator_list", [])
+        if any(not self.transparent(decorator) for decorator in decorators):
+            raise NotUnderstood("decorated function")
+        environment = dict(closure.environment)
+        environment.update(self.bind_parameters(closure, arguments, keywords))
+        frame = Frame(environment, closure.owner)
+        span, scope, facts = self.graph.span, self.scope, self.facts
+        # What the callee learns on its way ("x is None, so return") does not hold for the caller.
+        self.facts = facts.copy()
+        self.frames.append(frame)
+        self.active.add(closure.node)
+        self.scope = self.scope_of(closure)
+        try:
+            if isinstance(closure.node, ast.Lambda):
+                return self.evaluate(closure.node.body)
+            if any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(closure.node)):
+                raise NotUnderstood("generator or coroutine")
+            falls = self.run(closure.node.body)
+            return self.result(frame, falls)
+        finally:
+            self.frames.pop()
+            self.active.discard(closure.node)
+            self.scope, self.facts = scope, facts
+            self.graph.span = span
+
+    def result(self, frame: Frame, falls: bool) -> Node:
+        """What a frame returns: its returns in order, each under its condition."""
+        returns = list(frame.returns)
+        value: Node | None = self.graph.none if falls or not returns else None
+        for condition, returned in reversed(returns):
+            if value is None or condition is None:
+                value = returned
+            else:
+                chosen = self.choose(condition, returned, value)
+                value = self.node_of(chosen)
+        assert value is not None
+        return value
+
+
+def _values_read(expression: ast.expr) -> list[ast.expr]:
+    """The expressions a raise reads besides text: names and attribute chains inside its message."""
+    return [
+        n.value
+        for n in ast.walk(expression)
+        if isinstance(n, ast.FormattedValue) and not isinstance(n.value, ast.Constant)
+    ]
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Raise | ast.Return | ast.Continue)
+
+
+def _stored_names(body: list[ast.stmt]) -> set[str]:
+    names: set[str] = set()
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+                names.add(node.id)
+            elif isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                base = node.value
+                while isinstance(base, ast.Subscript | ast.Attribute):
+                    base = base.value
+                if isinstance(base, ast.Name):
+                    names.add(base.id if isinstance(node, ast.Subscript) else f"{base.id}.{node.attr}")
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                method = node.func.attr
+                mutates = method in ("append", "extend", "insert", "update", "pop") or (
+                    method.endswith("_") and not method.endswith("__")
+                )
+                if mutates and isinstance(node.func.value, ast.Name):
+                    names.add(node.func.value.id)
+    return names

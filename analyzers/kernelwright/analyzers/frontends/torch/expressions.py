@@ -1,0 +1,523 @@
+"""Python expressions of a model file -> values. The base of the evaluator: operators, names, attributes, subscripts.
+
+Calls are in `calls`, statements in `evaluate`.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.frontends.torch.conditions import Facts
+from kernelwright.analyzers.frontends.torch.dtypes import DTYPES
+from kernelwright.analyzers.frontends.torch.graph import Graph, Origin, static
+from kernelwright.analyzers.frontends.torch.scope import Scope
+from kernelwright.analyzers.frontends.torch.subscripts import subscript
+from kernelwright.analyzers.frontends.torch.values import (
+    BoundMethod,
+    Closure,
+    LayerValue,
+    ModuleValue,
+    NotUnderstood,
+    TableValue,
+    Value,
+)
+
+Environment = dict[str, Value]
+
+VIEWS = frozenset(
+    {
+        "transpose", "permute", "reshape", "flatten", "unsqueeze", "squeeze", "expand", "slice", "pick", "item",
+        "chunk", "split", "unbind", "detach", "contiguous", "cast",
+    }
+)  # fmt: skip
+"""Operations whose result may share memory with their first operand."""
+
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+    ast.BitAnd: "logical_and",
+    ast.BitOr: "logical_or",
+}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+}
+CONSTANTS = {
+    "math.pi": 3.141592653589793,
+    "numpy.pi": 3.141592653589793,
+    "torch.pi": 3.141592653589793,
+    "math.e": 2.718281828459045,
+    "math.inf": float("inf"),
+    "numpy.inf": float("inf"),
+    "torch.inf": float("inf"),
+}
+
+
+@dataclass
+class Frame:
+    """One function being interpreted: its names, the conditions on the way here, and what it has returned so far."""
+
+    environment: Environment
+    owner: ModuleValue | None
+    path: list[Node] = field(default_factory=list)
+    returns: list[tuple[Node | None, Node]] = field(default_factory=list)
+
+
+class Expressions:
+    """Evaluates expressions in the current frame."""
+
+    def __init__(self, scope: Scope, graph: Graph) -> None:
+        self.scope = scope
+        self.home = scope.source
+        self.graph = graph
+        self.frames: list[Frame] = []
+        self.effects: list[Node] = []
+        self.active: set[ast.AST] = set()
+        self.facts = Facts()
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def call(self, e: ast.Call) -> Value:
+        raise NotImplementedError
+
+    def invoke(self, callee: Value, arguments: tuple[Value, ...], keywords: tuple[tuple[str, Value], ...]) -> Value:
+        raise NotImplementedError
+
+    def class_attribute(self, module: ModuleValue, name: str) -> Value:
+        raise NotImplementedError
+
+    def global_value(self, name: str) -> Value:
+        raise NotImplementedError
+
+    # ---- small things
+
+    def effect(self, operation: str, *inputs: Node, **attributes: str) -> None:
+        self.effects.append(self.graph.node(operation, *inputs, **attributes))
+
+    def place(self, e: ast.expr) -> None:
+        """Nodes made next stand at this expression."""
+        if len(self.frames) <= 1:
+            self.graph.span = self.scope.source.span(e)
+            if self.graph.origin is not None:
+                self.graph.origin = Origin(self.graph.origin.statement, e, self.graph.origin.inlined)
+        elif self.scope.source is self.home:
+            self.graph.span = self.scope.source.span(e)
+
+    def opaque(self, e: ast.expr, reason: str, *inputs: Value) -> Node:
+        self.place(e)
+        nodes = tuple(value for value in map(self.as_input, inputs) if value is not None)
+        return self.graph.node("opaque", *nodes, reason=reason, text=self.scope.source.segment(e))
+
+    def as_input(self, value: Value) -> Node | None:
+        return value if isinstance(value, Node) else None
+
+    def node_of(self, value: Value) -> Node:
+        """The value as a node: a module or function becomes a `global` by name, a table an opaque."""
+        if isinstance(value, Node):
+            return value
+        if isinstance(value, LayerValue | ModuleValue):
+            return self.graph.node("attribute", path=value.path or "self", kind="module")
+        if isinstance(value, Closure):
+            return self.graph.node("global", name=getattr(value.node, "name", "lambda"))
+        if isinstance(value, BoundMethod):
+            return self.graph.node("field", value.receiver, name=value.name)
+        entries = [(k, v) for k, v in value.entries.items()]
+        return self.graph.node("call", *(self.node_of(v) for _, v in entries), target="dict", keywords=tuple(str(k) for k, _ in entries))
+
+    def choose(self, condition: Node, a: Value, b: Value) -> Value:
+        if a is b:
+            return a
+        if isinstance(a, Node) and isinstance(b, Node):
+            if a.operation == b.operation == "constant" and repr(a.attribute("value")) == repr(b.attribute("value")):
+                return a
+            if a.operation == b.operation == "tuple" and len(a.inputs) == len(b.inputs):
+                parts = (self.node_of(self.choose(condition, x, y)) for x, y in zip(a.inputs, b.inputs, strict=True))
+                return self.graph.tuple(*parts)
+            return self.graph.node("choose", condition, a, b)
+        if isinstance(a, LayerValue) and isinstance(b, LayerValue) and a.class_name == b.class_name and a.path == b.path:
+            return a
+        if isinstance(a, ModuleValue) and isinstance(b, ModuleValue) and a.facts is b.facts and a.path == b.path:
+            return a
+        if isinstance(a, LayerValue | ModuleValue) and isinstance(b, LayerValue | ModuleValue) and a.path == b.path:
+            return LayerValue(a.path, "?")
+        return self.graph.node("choose", condition, self.node_of(a), self.node_of(b))
+
+    def items(self, value: Value) -> list[Value] | None:
+        """The elements of a sequence of known length, else None."""
+        if isinstance(value, Node):
+            if value.operation == "tuple":
+                return list(value.inputs)
+            if value.operation == "chunk":
+                count = value.attribute("count")
+                if isinstance(count, int):
+                    return [self.graph.node("item", value, index=i) for i in range(count)]
+        if isinstance(value, LayerValue) and value.class_name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
+            if value.arguments and all(isinstance(v, LayerValue | ModuleValue) for v in value.arguments):
+                return list(value.arguments)
+        return None
+
+    def element(self, value: Value) -> Value:
+        """An element of a sequence of unknown length."""
+        if isinstance(value, LayerValue) and value.arguments:
+            return value.arguments[0]
+        if isinstance(value, Node):
+            return self.graph.node("opaque", value, reason="loop", text="element")
+        return self.graph.node("opaque", reason="loop", text="element")
+
+    # ---- expressions
+
+    def evaluate(self, e: ast.expr) -> Value:
+        method = getattr(self, f"_{type(e).__name__.lower()}", None)
+        if method is None:
+            return self.opaque(e, f"{type(e).__name__.lower()} expression")
+        try:
+            value: Value = method(e)
+        except NotUnderstood as error:
+            value = self.opaque(e, str(error))
+        if isinstance(value, Node) and len(self.frames) == 1 and not isinstance(e, ast.Name):
+            self.graph.expressions.setdefault(value, e)
+        return value
+
+    def _constant(self, e: ast.Constant) -> Value:
+        self.place(e)
+        if e.value is ... or isinstance(e.value, bytes | complex):
+            return self.graph.node("global", name=repr(e.value))
+        return self.graph.constant(e.value)
+
+    def _name(self, e: ast.Name) -> Value:
+        value = self.frame.environment.get(e.id)
+        return value if value is not None else self.global_value(e.id)
+
+    def _tuple(self, e: ast.Tuple | ast.List) -> Value:
+        parts: list[Node] = []
+        for element in e.elts:
+            if isinstance(element, ast.Starred):
+                value = self.evaluate(element.value)
+                items = self.items(value)
+                if items is None:
+                    raise NotUnderstood("a sequence of unknown length")
+                parts.extend(self.node_of(item) for item in items)
+            else:
+                parts.append(self.node_of(self.evaluate(element)))
+        self.place(e)
+        return self.graph.tuple(*parts)
+
+    _list = _tuple
+
+    def _dict(self, e: ast.Dict) -> Value:
+        entries: dict[object, Value] = {}
+        for key, item in zip(e.keys, e.values, strict=True):
+            if key is None:
+                raise NotUnderstood("a dict of unknown keys")
+            entries[static(self.evaluate(key), "key")] = self.evaluate(item)
+        return TableValue(entries)
+
+    def _namedexpr(self, e: ast.NamedExpr) -> Value:
+        value = self.evaluate(e.value)
+        self.frame.environment[e.target.id] = value
+        return value
+
+    def _lambda(self, e: ast.Lambda) -> Value:
+        return Closure(e, self.scope.source, self.frame.environment, self.frame.owner)
+
+    def _starred(self, e: ast.Starred) -> Value:
+        raise NotUnderstood("star expression")
+
+    def _joinedstr(self, e: ast.JoinedStr) -> Value:
+        parts = [self.node_of(self.evaluate(v.value)) for v in e.values if isinstance(v, ast.FormattedValue)]
+        self.place(e)
+        return self.graph.node("call", *parts, target="str.format", keywords=())
+
+    def _binop(self, e: ast.BinOp) -> Value:
+        left, right = self.evaluate(e.left), self.evaluate(e.right)
+        operation = _BINARY.get(type(e.op))
+        if operation is None:
+            return self.opaque(e, f"operator {type(e.op).__name__.lower()}", left, right)
+        a, b = self.node_of(left), self.node_of(right)
+        self.place(e)
+        return self.graph.binary(operation, a, b)
+
+    def _unaryop(self, e: ast.UnaryOp) -> Value:
+        value = self.evaluate(e.operand)
+        self.place(e)
+        if isinstance(e.op, ast.Not):
+            return self.graph.unary("logical_not", self.facts.known(self.graph, self.graph.truth(value)))
+        node = self.node_of(value)
+        if isinstance(e.op, ast.USub):
+            return self.graph.unary("neg", node)
+        if isinstance(e.op, ast.Invert):
+            return self.graph.node("logical_not", node)
+        return node
+
+    def _boolop(self, e: ast.BoolOp) -> Value:
+        operation = "logical_and" if isinstance(e.op, ast.And) else "logical_or"
+        decided = operation == "logical_or"
+        result: Node | None = None
+        saved = self.facts
+        self.facts = saved.copy()
+        try:
+            for part in e.values:
+                value = self.facts.known(self.graph, self.graph.truth(self.evaluate(part)))
+                if value.operation == "constant" and bool(value.attribute("value")) == decided:
+                    self.place(e)
+                    # `x and False` is False whatever x is; the operands so far have no effects of their own.
+                    return value
+                # The later operands are evaluated only where the earlier ones did not decide.
+                self.facts.remember(value, not decided)
+                if value.operation == "constant":
+                    continue
+                self.place(e)
+                result = value if result is None else self.graph.node(operation, result, value)
+        finally:
+            self.facts = saved
+        return result if result is not None else self.graph.constant(not decided)
+
+    def _compare(self, e: ast.Compare) -> Value:
+        left = self.evaluate(e.left)
+        result: Node | None = None
+        for op, right_expression in zip(e.ops, e.comparators, strict=True):
+            right = self.evaluate(right_expression)
+            self.place(e)
+            part = self.comparison(op, left, right)
+            result = part if result is None else self.graph.node("logical_and", result, part)
+            left = right
+        assert result is not None
+        return result
+
+    def comparison(self, op: ast.cmpop, left: Value, right: Value) -> Node:
+        a, b = self.node_of(left), self.node_of(right)
+        if isinstance(op, ast.Is | ast.IsNot):
+            for one, other in ((left, b), (right, a)):
+                if other.operation == "constant" and other.attribute("value") is None:
+                    test = self.facts.known(self.graph, self.graph.is_none(one))
+                    return self.graph.unary("logical_not", test) if isinstance(op, ast.IsNot) else test
+            test = self.graph.node("equal", a, b)
+            return self.graph.node("logical_not", test) if isinstance(op, ast.IsNot) else test
+        if isinstance(op, ast.In | ast.NotIn):
+            items = self.items(right)
+            if items is None:
+                raise NotUnderstood("membership in something unknown")
+            found: Node = self.graph.constant(False)
+            for item in items:
+                test = self.graph.binary("equal", a, self.node_of(item))
+                found = test if found.operation == "constant" else self.graph.node("logical_or", found, test)
+            return self.graph.unary("logical_not", found) if isinstance(op, ast.NotIn) else found
+        return self.graph.binary(_COMPARE[type(op)], a, b)
+
+    def _ifexp(self, e: ast.IfExp) -> Value:
+        condition = self.facts.known(self.graph, self.graph.truth(self.evaluate(e.test)))
+        if condition.operation == "constant":
+            return self.evaluate(e.body if condition.attribute("value") else e.orelse)
+        with self.facts.assuming(condition, True):
+            first = self.evaluate(e.body)
+        with self.facts.assuming(condition, False):
+            second = self.evaluate(e.orelse)
+        self.place(e)
+        return self.choose(condition, first, second)
+
+    def _listcomp(self, e: ast.ListComp | ast.GeneratorExp) -> Value:
+        if len(e.generators) != 1 or e.generators[0].ifs:
+            raise NotUnderstood("comprehension")
+        generator = e.generators[0]
+        items = self.items(self.evaluate(generator.iter))
+        saved = dict(self.frame.environment)
+        try:
+            if items is None or len(items) > 8:
+                # A list of layers made in a loop: one stands for all.
+                self.assign(generator.target, self.graph.node("opaque", reason="loop", text="element"), None)
+                value = self.evaluate(e.elt)
+                if isinstance(value, LayerValue | ModuleValue):
+                    return LayerValue("*", "list", (value,))
+                raise NotUnderstood("comprehension over a sequence of unknown length")
+            made: list[Node] = []
+            for item in items:
+                self.assign(generator.target, item, None)
+                made.append(self.node_of(self.evaluate(e.elt)))
+        finally:
+            self.frame.environment = saved
+        self.place(e)
+        return self.graph.tuple(*made)
+
+    _generatorexp = _listcomp
+
+    def _call(self, e: ast.Call) -> Value:
+        return self.call(e)
+
+    def _subscript(self, e: ast.Subscript) -> Value:
+        base = self.evaluate(e.value)
+        if isinstance(base, TableValue):
+            key = static(self.evaluate(e.slice), "key")
+            if key in base.entries:
+                return base.entries[key]
+            raise NotUnderstood("unknown key")
+        items = self.items(base)
+        if items is not None and not isinstance(e.slice, ast.Slice):
+            index = static(self.evaluate(e.slice), "index")
+            if isinstance(index, int) and -len(items) <= index < len(items):
+                return items[index]
+        if not isinstance(base, Node):
+            if isinstance(base, LayerValue) and base.arguments:
+                return base.arguments[0]
+            raise NotUnderstood("subscript of something unknown")
+        parts = e.slice.elts if isinstance(e.slice, ast.Tuple) else [e.slice]
+        index_values: list[Node | slice] = []
+        for part in parts:
+            if isinstance(part, ast.Slice):
+                bounds = (self.node_of(self.evaluate(b)) if b is not None else None for b in (part.lower, part.upper, part.step))
+                index_values.append(slice(*bounds))
+            else:
+                index_values.append(self.node_of(self.evaluate(part)))
+        self.place(e)
+        return subscript(self.graph, base, index_values)
+
+    def _attribute(self, e: ast.Attribute) -> Value:
+        base = self.evaluate(e.value)
+        self.place(e)
+        return self.field(base, e.attr)
+
+    def field(self, base: Value, name: str) -> Value:
+        if isinstance(base, ModuleValue):
+            stored = self.frame.environment.get(f"self.{name}") if not base.path else None
+            return stored if stored is not None else self.class_attribute(base, name)
+        if isinstance(base, LayerValue):
+            kind = "flag" if name == "training" else "number"
+            if name in ("weight", "bias"):
+                return self.graph.node("parameter", path=f"{base.path}.{name}")
+            return self.graph.node("attribute", path=f"{base.path}.{name}", kind=kind)
+        if not isinstance(base, Node):
+            raise NotUnderstood(f"attribute {name} of something unknown")
+        if base.operation == "global":
+            full = f"{base.attribute('name')}.{name}"
+            if full in CONSTANTS:
+                return self.graph.constant(CONSTANTS[full])
+            if full in DTYPES:
+                return self.graph.node("dtype", name=DTYPES[full])
+            return self.graph.node("global", name=full)
+        if base.operation == "call" and base.attribute("target") == "torch.finfo":
+            return self.graph.node(f"finfo_{name}", *base.inputs) if name in ("min", "max", "eps") else BoundMethod(base, name)
+        simple = {"shape": "shape", "dtype": "dtype_of", "ndim": "rank"}.get(name)
+        if simple is not None:
+            return self.graph.node(simple, base)
+        if name in ("T", "mT"):
+            return self.graph.node("transpose", base, a=-2, b=-1) if name == "mT" else self.graph.node("transpose", base, a=0, b=1)
+        if name == "data":
+            return self.graph.node("detach", base)
+        if name in ("device", "is_cuda", "requires_grad", "grad", "layout"):
+            return self.graph.node("field", base, name=name)
+        return BoundMethod(base, name)
+
+    # ---- stores
+
+    def assign(self, target: ast.expr, value: Value, statement: ast.stmt | None) -> None:
+        if isinstance(target, ast.Name):
+            self.frame.environment[target.id] = value
+        elif isinstance(target, ast.Tuple | ast.List):
+            self.unpack(target, value, statement)
+        elif isinstance(target, ast.Attribute):
+            base = self.evaluate(target.value)
+            if isinstance(base, ModuleValue) and not base.path:
+                self.frame.environment[f"self.{target.attr}"] = value
+            self.effect_of_store(target, value)
+        elif isinstance(target, ast.Subscript):
+            base = self.evaluate(target.value)
+            self.effect_of_store(target, value)
+            if isinstance(base, TableValue):
+                base.entries.clear()
+            if isinstance(base, Node):
+                changed = self.opaque(target, "assignment to elements", base, value)
+                self.replaced(base, changed)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, self.graph.node("opaque", reason="star target", text=""), statement)
+
+    def effect_of_store(self, target: ast.expr, value: Value) -> None:
+        self.effects.append(self.opaque(target, "store", value))
+
+    def unpack(self, target: ast.Tuple | ast.List, value: Value, statement: ast.stmt | None) -> None:
+        count = len(target.elts)
+        if any(isinstance(t, ast.Starred) for t in target.elts):
+            for t in target.elts:
+                self.assign(t, self.opaque(target, "star target", value), statement)
+            return
+        items = self.items(value)
+        if items is not None and len(items) == count:
+            for t, item in zip(target.elts, items, strict=True):
+                self.assign(t, item, statement)
+            return
+        node = self.node_of(value)
+        if node.operation == "shape":
+            self.graph.ranks.setdefault(node.inputs[0], count)
+        for i, t in enumerate(target.elts):
+            self.assign(t, self.element_at(node, i), statement)
+
+    def element_at(self, node: Node, index: int) -> Node:
+        if node.operation == "shape":
+            return self.graph.node("size", node.inputs[0], dim=index)
+        if node.operation == "slice" and node.inputs[0].operation == "shape":
+            start = node.inputs[1].attribute("value")
+            offset = start if isinstance(start, int) else 0
+            if offset >= 0 or index + offset < 0:
+                return self.graph.node("size", node.inputs[0].inputs[0], dim=offset + index)
+        return self.graph.node("item", node, index=index)
+
+    def augmented(self, s: ast.AugAssign) -> None:
+        old = self.evaluate(ast.copy_location(_loaded(s.target), s.target))
+        right = self.evaluate(s.value)
+        operation = _BINARY.get(type(s.op))
+        if operation is None or not isinstance(old, Node):
+            new: Node = self.opaque(s.target, "augmented assignment", old, right)
+        else:
+            self.place(s.target)
+            self.graph.span = self.scope.source.span(s) if self.scope.source is self.home else None
+            new = self.graph.binary(operation, old, self.node_of(right))
+            if len(self.frames) == 1:
+                self.graph.expressions.setdefault(new, s)
+        if isinstance(s.target, ast.Name):
+            if isinstance(old, Node) and old.operation not in ("constant", "tuple", "size"):
+                self.replaced(old, new)
+            self.frame.environment[s.target.id] = new
+        else:
+            self.assign(s.target, new, s)
+
+    def replaced(self, old: Node, new: Node) -> None:
+        """`old` was changed in place and now holds `new`: rename it everywhere, and blur whatever shares its memory."""
+        root = view_root(old)
+        for frame in self.frames:
+            for name, value in frame.environment.items():
+                if value is old:
+                    frame.environment[name] = new
+                elif isinstance(value, Node) and value is not new and view_root(value) is root and value.operation != "tuple":
+                    blurred = self.graph.node("opaque", value, new, reason="changed in place", text=name)
+                    frame.environment[name] = blurred
+        if root.operation in ("input", "parameter", "attribute"):
+            # The caller's tensor changes: that is visible outside.
+            self.effects.append(self.graph.node("opaque", new, reason="store", text="in place"))
+
+
+def view_root(node: Node) -> Node:
+    while node.operation in VIEWS and node.inputs:
+        node = node.inputs[0]
+    return node
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    if isinstance(target, ast.Name):
+        return ast.Name(target.id, ast.Load())
+    if isinstance(target, ast.Attribute):
+        return ast.Attribute(target.value, target.attr, ast.Load())
+    if isinstance(target, ast.Subscript):
+        return ast.Subscript(target.value, target.slice, ast.Load())
+    return target

@@ -1,0 +1,101 @@
+"""What a file's names stand for: its functions, its classes with what `__init__` makes, and its imports."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kernelwright.analyzers.frontends.torch.values import ClassFacts
+from kernelwright.analyzers.source import Function, SourceFile
+
+
+class Resolver(Protocol):
+    """Looks a name up in other files. Must be quick or give up: it is asked while someone types."""
+
+    def definition(self, path: str, name: str) -> tuple[SourceFile, str] | None:
+        """The file that defines the qualified `name` as seen from the file at `path`, and the name there; else None."""
+        ...
+
+
+@dataclass
+class Scope:
+    """A source file with the facts about its classes, worked out on first use."""
+
+    source: SourceFile
+    resolver: Resolver | None = None
+    _classes: dict[str, ClassFacts] = field(default_factory=dict)
+    _foreign: dict[str, Scope | None] = field(default_factory=dict)
+
+    def class_facts(self, name: str) -> ClassFacts | None:
+        """Facts on a class of this file (not yet with the values `__init__` stores: the evaluator adds them)."""
+        facts = self._classes.get(name)
+        if facts is None:
+            node = self.source.classes.get(name)
+            if node is None:
+                return None
+            facts = ClassFacts(name, node, self.source)
+            self._classes[name] = facts
+            facts.methods.update(self._methods(name, node))
+            facts.bases = tuple(self.qualified(base) or "?" for base in node.bases)
+            facts.overridden = self._overridden(name)
+            facts.stored_elsewhere = frozenset(_stored_outside_init(facts.methods))
+        return facts
+
+    def _methods(self, name: str, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> dict[str, Function]:
+        methods: dict[str, Function] = {}
+        for base in reversed(node.bases):
+            base_name = self.qualified(base)
+            if base_name in self.source.classes and base_name not in seen | {name}:
+                methods.update(self._methods(base_name, self.source.classes[base_name], seen | {name}))
+        for statement in node.body:
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                methods[statement.name] = Function(statement, node, f"{name}.{statement.name}")
+        return methods
+
+    def _overridden(self, name: str) -> frozenset[str]:
+        """Methods that a class of this file deriving from `name` defines again."""
+        found: set[str] = set()
+        for other, node in self.source.classes.items():
+            if other != name and any(self.qualified(base) == name for base in node.bases):
+                found.update(s.name for s in node.body if isinstance(s, ast.FunctionDef))
+                found.update(self._overridden(other))
+        return frozenset(found)
+
+    def qualified(self, node: ast.expr) -> str | None:
+        """The qualified name of a dotted expression; a name of this file stands for itself."""
+        if isinstance(node, ast.Name):
+            return self.source.imports.get(node.id, node.id)
+        if isinstance(node, ast.Attribute):
+            base = self.qualified(node.value)
+            return f"{base}.{node.attr}" if base else None
+        if isinstance(node, ast.Subscript):
+            return self.qualified(node.value)
+        return None
+
+    def elsewhere(self, qualified_name: str) -> tuple[Scope, str] | None:
+        """The scope and local name of something another file defines, or None where it is out of reach."""
+        if self.resolver is None:
+            return None
+        found = self.resolver.definition(self.source.path, qualified_name)
+        if found is None:
+            return None
+        source, name = found
+        scope = self._foreign.get(source.path)
+        if scope is None:
+            scope = Scope(source, self.resolver)
+            scope._foreign = self._foreign
+            self._foreign[source.path] = scope
+        return scope, name
+
+
+def _stored_outside_init(methods: dict[str, Function]) -> set[str]:
+    found: set[str] = set()
+    for name, method in methods.items():
+        if name == "__init__":
+            continue
+        for node in ast.walk(method.node):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                if isinstance(node.value, ast.Name) and node.value.id == "self":
+                    found.add(node.attr)
+    return found

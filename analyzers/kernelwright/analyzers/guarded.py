@@ -1,0 +1,55 @@
+"""Putting statements behind a guard: `if <guard>: <kernel> else: <the old statements>`, with libcst on the function's slice."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from kernelwright.analyzers.layout import broken, indent_unit, indentation, line_ending, line_limit
+from kernelwright.analyzers.source import SourceFile
+
+if TYPE_CHECKING:
+    import libcst
+
+
+def wrap_in_guard(source: SourceFile, statements: list[ast.stmt], guard: str, result: str) -> tuple[int, int, str]:
+    """The range of the statements in the file and the text that replaces it.
+
+    libcst keeps comments, blank lines and strings over several lines as they are while the statements move one level in.
+    It parses these statements only: on a whole file it costs seconds.
+    """
+    import libcst as cst  # late: 0.2 s that a start of the server need not pay
+
+    first, last = statements[0], statements[-1]
+    assert last.end_lineno is not None
+    start, end = source.starts[first.lineno - 1], source.starts[last.end_lineno]
+    indent, unit, newline = indentation(source, first), indent_unit(source), line_ending(source)
+    body = source.text[start:end]
+    ends_with_newline = body.endswith(("\n", "\r"))
+    header = f"def _():{newline}"
+    module = cst.parse_module(header + body + ("" if ends_with_newline else newline))
+    function = module.body[0]
+    assert isinstance(function, cst.FunctionDef) and isinstance(function.body, cst.IndentedBlock)
+    limit = line_limit(source, first)
+    kernel = result
+    if len(indent + unit + kernel) > limit:
+        kernel = broken(kernel, "", unit, newline, limit - len(indent + unit))
+    config = cst.PartialParserConfig(default_indent=unit, default_newline=newline)
+    test = guard if len(f"{indent}if {guard}:") <= limit else _broken_test(guard, unit, newline)
+    fast = f"if {test}:{newline}" + "".join(f"{unit}{line}{newline}" for line in kernel.split(newline))
+    made = cst.parse_module(fast, config).body[0]
+    assert isinstance(made, cst.If)
+    old = function.body.with_changes(indent=None)
+    branch = made.with_changes(orelse=cst.Else(body=old))
+    block = function.body.with_changes(body=[branch], indent=indent)
+    module = module.with_changes(body=[function.with_changes(body=block)], default_indent=unit, default_newline=newline)
+    text = module.code[len(header) :]
+    if not ends_with_newline:
+        text = text[: -len(newline)]
+    return start, end, text
+
+
+def _broken_test(guard: str, unit: str, newline: str) -> str:
+    parts = guard.split(" and ")
+    lines = [parts[0], *(f"and {part}" for part in parts[1:])]
+    return f"({newline}" + "".join(f"{unit}{line}{newline}" for line in lines) + ")"

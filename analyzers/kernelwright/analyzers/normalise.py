@@ -1,0 +1,180 @@
+"""The normal form: spelling does not matter any more, equal programs are one node.
+
+`NormalForm` interns nodes: within one of them, two computations are the same exactly if they are the same object. Every
+node is built through a list of small named rewrites (modules `rewrites_*`), each an identity of real arithmetic, of
+tensors or of branches. Rewrites that hold up to rounding only (a softmax's upcast) say so; they are why a match has a
+numerics class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kernelwright.analyzers.architecture import Attribute, Node, Program
+from kernelwright.analyzers.architecture.node import walk
+
+Rewrite = Callable[["NormalForm", Node], Node | None]
+Expansion = Callable[["NormalForm", Node], Node | None]
+
+_REWRITES: dict[str, list[Rewrite]] = {}
+
+
+def rewrite(*operations: str) -> Callable[[Rewrite], Rewrite]:
+    """Register a rewrite for nodes of these operations. It returns the better node, or None where it does not apply."""
+
+    def register(function: Rewrite) -> Rewrite:
+        for operation in operations:
+            _REWRITES.setdefault(operation, []).append(function)
+        return function
+
+    return register
+
+
+def registered() -> dict[str, list[Rewrite]]:
+    """All rewrites by operation, for tests and documentation."""
+    return _REWRITES
+
+
+def canonical(value: Attribute) -> Attribute:
+    """A number as the normal form keeps it: integral floats as ints, others to seven digits.
+
+    Seven digits are what float32 holds; code writes constants such as sqrt(2/pi) with eight or more.
+    """
+    if isinstance(value, float) and value == value and abs(value) != float("inf"):
+        return int(value) if value.is_integer() and abs(value) < 1e15 else float(f"{value:.7g}")
+    return value
+
+
+def _key(value: Attribute) -> object:
+    if isinstance(value, tuple):
+        return tuple(_key(part) for part in value)
+    return (type(value).__name__, repr(value))
+
+
+class NormalForm:
+    """Builds interned normal nodes.
+
+    `expansions` give each kernel operation its definition; `ranks` are proven axis counts; `types` element types that an
+    assumption decides (set while a path is compared, see `assumptions`).
+    """
+
+    def __init__(self, expansions: Mapping[str, Expansion] | None = None) -> None:
+        # The rewrites register themselves when their modules are read.
+        from kernelwright.analyzers import rewrites_arithmetic, rewrites_branches, rewrites_tensors  # noqa: F401
+
+        self._table: dict[tuple[object, ...], Node] = {}
+        self._serial: dict[Node, int] = {}
+        self._memo: dict[Node, Node] = {}
+        self._expansions = dict(expansions or {})
+        self.ranks: dict[Node, int] = {}
+        self.types: dict[Node, Node] = {}
+
+    # ---- building
+
+    def serial(self, node: Node) -> int:
+        """Creation order: the sort key that makes operands of commutative operations canonical."""
+        return self._serial[node]
+
+    def build(self, operation: str, *inputs: Node, **attributes: Attribute) -> Node:
+        return self.make(operation, inputs, tuple(attributes.items()))
+
+    def make(self, operation: str, inputs: tuple[Node, ...], attributes: tuple[tuple[str, Attribute], ...]) -> Node:
+        """The normal node of an operation on normal operands."""
+        node = self._interned(operation, inputs, attributes)
+        for _ in range(64):
+            better = self._once(node)
+            if better is None or better is node:
+                return node
+            node = better
+        return node
+
+    def _once(self, node: Node) -> Node | None:
+        for rule in _REWRITES.get(node.operation, ()):
+            better = rule(self, node)
+            if better is not None and better is not node:
+                return better
+        return None
+
+    def _interned(
+        self, operation: str, inputs: tuple[Node, ...], attributes: tuple[tuple[str, Attribute], ...]
+    ) -> Node:
+        attributes = tuple((name, canonical(value)) for name, value in attributes)
+        key = (operation, tuple(map(id, inputs)), tuple((n, _key(v)) for n, v in attributes))
+        found = self._table.get(key)
+        if found is None:
+            found = Node(operation, inputs, attributes)
+            self._table[key] = found
+            self._serial[found] = len(self._serial)
+        return found
+
+    def constant(self, value: Attribute) -> Node:
+        return self._interned("constant", (), (("value", value),))
+
+    # ---- from raw programs
+
+    def of(self, raw: Node, ranks: Mapping[Node, int] | None = None) -> Node:
+        """The normal form of a raw node; memoised. `ranks` are axis counts proven for raw nodes."""
+        memo = self._memo
+        for node in walk((raw,)):
+            if node in memo:
+                continue
+            normal = self.leaf_or_made(node)
+            memo[node] = normal
+            if ranks and node in ranks:
+                self.ranks.setdefault(normal, ranks[node])
+        return memo[raw]
+
+    def leaf_or_made(self, node: Node) -> Node:
+        inputs = tuple(self._memo[operand] for operand in node.inputs)
+        if node.operation == "input":
+            # The name alone identifies an argument: old and new text have the same parameters.
+            return self._interned("input", (), (("name", node.attribute("name")),))
+        if node.operation in ("constant", "dtype"):
+            return self._interned(node.operation, (), node.attributes)
+        expanded = self.expand(node.operation, inputs, node.attributes)
+        return expanded if expanded is not None else self.make(node.operation, inputs, node.attributes)
+
+    def expand(
+        self, operation: str, inputs: tuple[Node, ...], attributes: tuple[tuple[str, Attribute], ...]
+    ) -> Node | None:
+        """A kernel operation written out by its definition, or None for any other."""
+        expansion = self._expansions.get(operation)
+        if expansion is None:
+            return None
+        return expansion(self, Node(operation, inputs, attributes))
+
+    def substitute(self, root: Node, replacements: Mapping[Node, Node]) -> Node:
+        """`root` with some of its (normal) nodes replaced, rebuilt in normal form."""
+        memo: dict[Node, Node] = dict(replacements)
+        for node in walk((root,)):
+            if node in memo:
+                continue
+            inputs = tuple(memo[operand] for operand in node.inputs)
+            if inputs == node.inputs and not (self.types and node.operation == "cast"):
+                memo[node] = node
+            else:
+                memo[node] = self.make(node.operation, inputs, node.attributes)
+        return memo[root]
+
+    # ---- facts
+
+    def rank(self, node: Node) -> int | None:
+        """The number of axes, where the program proves it."""
+        from kernelwright.analyzers.facts import rank_of
+
+        return rank_of(self, node)
+
+
+def instantiate(form: NormalForm, program: Program, arguments: Mapping[str, Node]) -> Node:
+    """The normal form of a one-output program (a definition) with its inputs bound to normal nodes."""
+    memo: dict[Node, Node] = {node: arguments[str(node.attribute("name"))] for node in program.inputs}
+    for node in walk(program.outputs):
+        if node in memo:
+            continue
+        inputs = tuple(memo[operand] for operand in node.inputs)
+        if node.operation in ("constant", "dtype"):
+            memo[node] = form._interned(node.operation, (), node.attributes)
+            continue
+        expanded = form.expand(node.operation, inputs, node.attributes)
+        memo[node] = expanded if expanded is not None else form.make(node.operation, inputs, node.attributes)
+    return memo[program.outputs[0]]

@@ -1,0 +1,428 @@
+"""From a site to text edits that change just what they must."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.backends.torch.emit import Unprintable, condition_text, kernel_text, parenthesised, value_text
+from kernelwright.analyzers.detect import Detector, Site
+from kernelwright.analyzers.facts import is_scalar
+from kernelwright.analyzers.frontends.torch.values import Value
+from kernelwright.analyzers.imports import module_spelling
+from kernelwright.analyzers.layout import fitted, indentation, line_limit
+from kernelwright.analyzers.opportunity import TextEdit
+from kernelwright.analyzers.source import SourceFile, blocks_of
+
+
+class NoEdit(Exception):
+    """The site cannot be rewritten in place; the message is the reason, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The edits for a site, the guard's text where the old path stays, and the kernel call as written."""
+
+    edits: tuple[TextEdit, ...]
+    guard: str | None
+    call: str
+
+
+def plan_edit(detector: Detector, site: Site) -> Plan:
+    """Work out the edits.
+
+    Raises:
+        NoEdit: a value has no name at that place, the code is in a shape that cannot be edited safely.
+    """
+    return _Rewriter(detector, site).plan()
+
+
+class _Rewriter:
+    def __init__(self, detector: Detector, site: Site) -> None:
+        self.site = site
+        self.detector = detector
+        self.translation = site.translation
+        self.source: SourceFile = site.translation.source
+        self.statement = self.translation.origins[site.output].statement
+        self.spelling, self.import_edits = module_spelling(self.source, site.variant.expression)
+        self.blocks = _blocks(self.translation.function.node.body)
+        self.environments = dict(self.translation.environments)
+
+    # ---- texts
+
+    def plan(self) -> Plan:
+        guard = self._guard_node()
+        if self.site.assumptions or guard is not None:
+            return self._guarded(guard)
+        return self._direct()
+
+    def _texts(self, place: ast.stmt) -> dict[str, str | None]:
+        texts: dict[str, str | None] = {}
+        for parameter in self.site.variant.parameters:
+            bound = self.site.match.bindings[parameter.name]
+            neutral = parameter.neutral
+            if neutral is not None and bound is self.detector.form.constant(neutral) and parameter.name != "eps":
+                # A scale of exactly 1 must be written: the kernel's default is another one.
+                texts[parameter.name] = "1.0" if parameter.name == "scale" else None
+                continue
+            text = self._text(bound, place)
+            if self._lifts() and parameter.name in self.site.rule.lifted:
+                text = f"{parenthesised(text, 'atom')}.unsqueeze(0)"
+            texts[parameter.name] = text
+        return texts
+
+    def _lifts(self) -> bool:
+        """True where the code has three axes and the kernel is fast for four only (T51)."""
+        names = self.site.rule.lifted
+        return bool(names) and self.detector.form.rank(self.site.match.bindings[names[0]]) == 3
+
+    def _text(self, node: Node, place: ast.stmt) -> str:
+        try:
+            return value_text(node, lambda n: self._named(n, place), self.spelling)
+        except Unprintable as error:
+            raise NoEdit(str(error)) from error
+
+    def _named(self, node: Node, place: ast.stmt) -> str | None:
+        """A live name for a normal node at a statement, or the source text of an expression that still means the same."""
+        if node.operation in ("constant", "dtype"):
+            return None
+        environment = self.environments[place]
+        live = [
+            name
+            for name, value in environment.items()
+            if isinstance(value, Node) and self._normal(value) is node and not name.startswith("self.")
+        ]
+        if live:
+            preferred = [n for n in live if any(environment[n] in r.inputs for r in self.site.region)]
+            return (preferred or live)[-1]
+        for raw, normal in self.detector.normal.items():
+            if normal is not node or raw.operation in ("constant", "choose"):
+                continue
+            text = self._expression_text(raw, place)
+            if text is not None:
+                return text
+        return self._inverse_named(node, place)
+
+    def _inverse_named(self, node: Node, place: ast.stmt) -> str | None:
+        """`1.0 / sqrt(d)` for a negative power of which the code has the inverse: reads as it was written."""
+        exponent = node.inputs[1].attribute("value") if node.operation == "pow" else None
+        if not isinstance(exponent, int | float) or exponent >= 0:
+            return None
+        text = self._named(self.detector.form.build("pow", node, self.detector.form.constant(-1)), place)
+        return None if text is None else f"1.0 / {parenthesised(text, 'atom')}"
+
+    def _normal(self, value: Node) -> Node | None:
+        found = self.detector.normal.get(value)
+        return found if found is not None else self.detector.form.of(value, self.translation.ranks)
+
+    def _expression_text(self, raw: Node, place: ast.stmt) -> str | None:
+        """The source text of the expression that made `raw`, if it is pure and its names still hold the same values."""
+        origin = self.translation.origins.get(raw)
+        expression = self.translation.expressions.get(raw)
+        if origin is None or not isinstance(expression, ast.expr):
+            return None
+        cheap = is_scalar(self.detector.normal[raw]) or isinstance(expression, ast.Attribute | ast.Name | ast.Subscript | ast.Compare)
+        if not cheap and not self._inside_region_statement(origin.statement):
+            return None
+        if not _is_pure(expression, cheap):
+            return None
+        before = self.translation.environments.get(origin.statement)
+        now = self.environments[place]
+        if before is None:
+            return None
+        for name in {n.id for n in ast.walk(expression) if isinstance(n, ast.Name)}:
+            if before.get(name) is not now.get(name):
+                return None
+        text = self.source.segment(expression)
+        return text if "\n" not in text else None
+
+    def _inside_region_statement(self, statement: ast.stmt) -> bool:
+        return any(self.translation.origins[r].statement is statement for r in self.site.region if r in self.translation.origins)
+
+    def _guard_node(self) -> str | None:
+        guard = self.site.variant.guard
+        if guard is None:
+            return None
+        place = self.statement
+        try:
+            return kernel_text(guard, self._texts(place), self.spelling)
+        except Unprintable as error:
+            raise NoEdit(str(error)) from error
+
+    def _call(self, place: ast.stmt) -> str:
+        try:
+            text = kernel_text(self.site.variant.expression, self._texts(place), self.spelling)
+        except Unprintable as error:
+            raise NoEdit(str(error)) from error
+        return f"{parenthesised(text, 'atom')}.squeeze(0)" if self._lifts() else text
+
+    # ---- an edit without a guard: the output's expression becomes the call, dead temporaries go
+
+    def _direct(self) -> Plan:
+        expression = self.translation.expressions[self.site.output]
+        dead = self._dead_statements()
+        self.environments[self.statement] = self._names_without(dead)
+        call = self._call(self.statement)
+        if isinstance(expression, ast.AugAssign) and isinstance(expression.target, ast.Name):
+            replaced = f"{expression.target.id} = {call}"
+            start, end = self.source.start(expression), self.source.end(expression)
+        elif isinstance(expression, ast.expr):
+            start, end = self.source.start(expression), self.source.end(expression)
+            start, end = self._with_parentheses(expression, start, end)
+            replaced = call if self._stands_alone(expression) else parenthesised(call, "atom")
+        else:
+            raise NoEdit("the result is no expression of its own")
+        edits = [self._fitted_edit(start, end, replaced)]
+        edits.extend(self._deletions(dead))
+        return Plan(tuple(sorted([*edits, *self.import_edits], key=lambda e: e.start)), None, call)
+
+    def _with_parentheses(self, expression: ast.expr, start: int, end: int) -> tuple[int, int]:
+        """Take in the parentheses around a whole right-hand side that spans lines: the call needs none."""
+        statement = self.statement
+        if self._stands_alone(expression) and isinstance(statement, ast.Assign | ast.Return) and statement.value is not None:
+            head = self.source.text[self.source.start(statement) : start]
+            tail = self.source.text[end : self.source.end(statement)]
+            opening = len(head) - len(head.rstrip().rstrip("("))
+            inner_open, inner_close = head[len(head) - opening :], tail
+            if inner_open.strip() == "(" and inner_close.strip() == ")":
+                return start - opening, end + len(tail)
+        return start, end
+
+    def _stands_alone(self, expression: ast.expr) -> bool:
+        """True where the expression is a whole right-hand side, returned value or call argument."""
+        s = self.statement
+        if getattr(s, "value", None) is expression:
+            return True
+        return any(
+            isinstance(n, ast.Call) and (expression in n.args or any(k.value is expression for k in n.keywords))
+            for n in ast.walk(s)
+        )
+
+    def _dead_statements(self) -> list[ast.stmt]:
+        """Assignments in the region that nothing reads any more, shape checks of its values included."""
+        region, origins = self.site.region, self.translation.origins
+        made: dict[ast.stmt, list[Node]] = {}
+        for node, origin in origins.items():
+            made.setdefault(origin.statement, []).append(node)
+        inner_names = self._inner_names()
+        dead = []
+        for statement in self._siblings():
+            if statement is self.statement:
+                continue
+            if isinstance(statement, ast.If) and self._is_shape_check(statement, inner_names):
+                dead.append(statement)
+                continue
+            if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
+                continue
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            if not all(isinstance(t, ast.Name) for t in targets):
+                continue
+            value = self._value_of(statement)
+            if value in region and value is not self.site.output and not self._read_outside(value):
+                dead.append(statement)
+        return dead
+
+    def _names_without(self, dead: list[ast.stmt]) -> dict[str, Value]:
+        """The names at the output's statement once the dead ones are gone: what they rebound keeps its earlier value."""
+        names = dict(self.translation.environments[self.statement])
+        for statement in reversed(dead):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+            for target in targets:
+                if not isinstance(target, ast.Name) or names.get(target.id) is not self._value_of(statement):
+                    continue
+                earlier = self.translation.environments[statement].get(target.id)
+                if earlier is None:
+                    del names[target.id]
+                else:
+                    names[target.id] = earlier
+        return names
+
+    def _siblings(self) -> list[ast.stmt]:
+        block, index = self.blocks[self.statement]
+        return block[:index]
+
+    def _value_of(self, statement: ast.stmt) -> Node | None:
+        """What a simple assignment bound its name to: the node in the environment after it."""
+        block, index = self.blocks[statement]
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        first = targets[0]
+        if index + 1 >= len(block) or not isinstance(first, ast.Name):
+            return None
+        value = self.translation.environments.get(block[index + 1], {}).get(first.id)
+        return value if isinstance(value, Node) else None
+
+    def _read_outside(self, node: Node) -> bool:
+        """True where a node that stays needs this one (numbers and shapes are not checked by the detector)."""
+        region = self.site.region
+        for user in self.detector.normal:
+            if user not in region and node in user.inputs and user.operation not in ("shape", "size", "rank", "raise"):
+                return True
+        return False
+
+    def _inner_names(self) -> set[str]:
+        names = set()
+        for statement in self._siblings():
+            value = self._value_of(statement) if isinstance(statement, ast.Assign | ast.AugAssign) else None
+            if value is not None and value in self.site.region and value is not self.site.output:
+                for t in statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]:
+                    if isinstance(t, ast.Name):
+                        names.add(t.id)
+        return names
+
+    def _is_shape_check(self, statement: ast.If, inner: set[str]) -> bool:
+        """`if scores.size() != (...): raise ...` on a value that goes away."""
+        only_raises = len(statement.body) == 1 and isinstance(statement.body[0], ast.Raise) and not statement.orelse
+        read = {n.id for n in ast.walk(statement.test) if isinstance(n, ast.Name)}
+        return only_raises and bool(read & inner)
+
+    # ---- an edit that keeps the old path behind a guard
+
+    def _guarded(self, extra: str | None) -> Plan:
+        block, last = self.blocks[self.statement]
+        first = self._first_statement(block, last)
+        place = block[first]
+        call = self._call(place)
+        tests = [
+            condition_text(c, v, lambda n: self._named(n, place), self.spelling)
+            for c, v in self._guard_conditions(place)
+        ]
+        if extra is not None:
+            tests.append(extra)
+        guard = " and ".join(parenthesised(t, "not") for t in tests) if len(tests) > 1 else tests[0]
+        self._check_range(block, first, last)
+        result = self._result_statement(call)
+        text = self._wrapped(block[first : last + 1], guard, result)
+        return Plan((*self.import_edits, text), guard, call)
+
+    def _guard_conditions(self, place: ast.stmt) -> list[tuple[Node, bool]]:
+        conditions = sorted(self.site.assumptions.items(), key=lambda item: self.detector.form.serial(item[0]))
+        for condition, value in conditions:
+            try:
+                condition_text(condition, value, lambda n: self._named(n, place), self.spelling)
+            except Unprintable as error:
+                raise NoEdit(f"the condition cannot be tested here: {error}") from error
+        return conditions
+
+    def _first_statement(self, block: list[ast.stmt], last: int) -> int:
+        """The first statement of the block that makes a value of the region."""
+        first = last
+        for index in range(last, -1, -1):
+            inside = set(ast.walk(block[index]))
+            if any(
+                n in self.translation.origins
+                and self.translation.origins[n].statement in inside
+                and not is_scalar(self.detector.normal[n])
+                for n in self.site.region
+            ):
+                first = index
+        return first
+
+    def _check_range(self, block: list[ast.stmt], first: int, last: int) -> None:
+        """What the range computes besides the region must not be needed after it, and nothing may happen in it."""
+        inside = {s for index in range(first, last + 1) for s in ast.walk(block[index]) if isinstance(s, ast.stmt)}
+        for effect in self.translation.program.effects:
+            origin = self.translation.origins.get(effect)
+            if origin is not None and origin.statement in inside and effect.operation != "raise":
+                raise NoEdit("something else happens among the operations that would be replaced")
+        for statement in inside - {self.statement}:
+            if isinstance(statement, ast.Return | ast.Break | ast.Continue | ast.Yield | ast.FunctionDef):
+                raise NoEdit("the operations that would be replaced hold a return")
+
+    def _result_statement(self, call: str) -> str:
+        s = self.statement
+        expression = self.translation.expressions[self.site.output]
+        if isinstance(s, ast.Assign) and s.value is expression:
+            targets = " = ".join(self.source.segment(t) for t in s.targets)
+            return f"{targets} = {call}"
+        if isinstance(s, ast.AugAssign) and s is expression:
+            return f"{self.source.segment(s.target)} = {call}"
+        if isinstance(s, ast.Return) and s.value is expression:
+            return f"return {call}"
+        if isinstance(expression, ast.expr) and isinstance(s, ast.Assign | ast.Return):
+            whole = self.source.segment(s)
+            start = self.source.start(expression) - self.source.start(s)
+            end = self.source.end(expression) - self.source.start(s)
+            if "\n" not in whole:
+                return whole[:start] + (call if self._stands_alone(expression) else parenthesised(call, "atom")) + whole[end:]
+        raise NoEdit("the result is part of a statement that cannot be written twice")
+
+    def _wrapped(self, statements: list[ast.stmt], guard: str, result: str) -> TextEdit:
+        from kernelwright.analyzers.guarded import wrap_in_guard
+
+        start, end, text = wrap_in_guard(self.source, statements, guard, result)
+        return TextEdit(start, end, text)
+
+    # ---- layout
+
+    def _fitted_edit(self, start: int, end: int, text: str) -> TextEdit:
+        limit = line_limit(self.source, self.statement)
+        return TextEdit(start, end, fitted(self.source, start, end, text, limit))
+
+    def _deletions(self, dead: list[ast.stmt]) -> list[TextEdit]:
+        """Whole lines of dead statements; of the blank lines around them as many go as would be left doubled."""
+        edits: list[TextEdit] = []
+        lines, starts = self.source.lines, self.source.starts
+        gone: set[int] = set()
+        for statement in dead:
+            edit = self._deletion(statement)
+            assert statement.end_lineno is not None
+            if edit.replacement:
+                edits.append(edit)
+                continue
+            gone.update(range(statement.lineno - 1, statement.end_lineno))
+            above = statement.lineno - 2
+            while above in gone:
+                above -= 1
+            below = statement.end_lineno
+            if above >= 0 and not lines[above].strip():
+                while below < len(lines) and not lines[below].strip():
+                    gone.add(below)
+                    below += 1
+        for line in sorted(gone):
+            edits.append(TextEdit(starts[line], starts[line + 1], ""))
+        return edits
+
+    def _deletion(self, statement: ast.stmt) -> TextEdit:
+        """The statement's lines; a comment behind it stays: comments are never lost."""
+        line_start = self.source.starts[statement.lineno - 1]
+        if self.source.text[line_start : self.source.start(statement)].strip():
+            raise NoEdit("several statements on one line")
+        assert statement.end_lineno is not None
+        line_end = self.source.starts[statement.end_lineno]
+        rest = self.source.text[self.source.end(statement) : line_end]
+        if not rest.strip():
+            return TextEdit(line_start, line_end, "")
+        if not rest.strip().startswith("#"):
+            raise NoEdit("several statements on one line")
+        ending = rest[len(rest.rstrip("\r\n")) :]
+        return TextEdit(line_start, line_end, f"{indentation(self.source, statement)}{rest.strip()}{ending}")
+
+
+def _blocks(body: list[ast.stmt]) -> dict[ast.stmt, tuple[list[ast.stmt], int]]:
+    found: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
+    for index, statement in enumerate(body):
+        found[statement] = (body, index)
+        for block in blocks_of(statement):
+            found.update(_blocks(block))
+    return found
+
+
+_PURE_METHODS = frozenset({"size", "transpose", "permute", "view", "reshape", "unsqueeze", "squeeze", "bool", "to", "float", "dim", "contiguous"})  # fmt: skip
+
+
+def _is_pure(expression: ast.expr, cheap: bool) -> bool:
+    """True where writing the expression a second time changes nothing: no calls but of shape and view methods."""
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if name not in _PURE_METHODS and name not in ("sqrt", "float", "int", "len"):
+                return False
+        if isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.Lambda | ast.ListComp):
+            return False
+    return True
+
+
+Spelling = Callable[[str], str]

@@ -1,0 +1,321 @@
+"""Rewrites of tensors: axis orders, casts, reductions, masks."""
+
+from __future__ import annotations
+
+from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.facts import element_type, is_boolean
+from kernelwright.analyzers.normalise import NormalForm, rewrite
+from kernelwright.analyzers.rewrites_arithmetic import number
+
+
+@rewrite("transpose")
+def exchange_is_a_permutation(f: NormalForm, n: Node) -> Node | None:
+    """transpose(a, b) as the order of the last axes it touches; needs the rank unless both count from the end"""
+    a, b = n.attribute("a"), n.attribute("b")
+    rank = f.rank(n.inputs[0])
+    if not isinstance(a, int) or not isinstance(b, int):
+        return None
+    if rank is not None:
+        a, b = (axis - rank if axis >= 0 else axis for axis in (a, b))
+    if a >= 0 or b >= 0:
+        return None
+    depth = -min(a, b)
+    order = list(range(-depth, 0))
+    order[a + depth], order[b + depth] = order[b + depth], order[a + depth]
+    return f.build("permute", n.inputs[0], dims=tuple(order), full=False)
+
+
+@rewrite("permute")
+def permutation_from_the_end(f: NormalForm, n: Node) -> Node | None:
+    """permute(0, 1, 3, 2) only moves the last two axes; the identity is nothing"""
+    dims = n.attribute("dims")
+    if not isinstance(dims, tuple):
+        return None
+    axes = [d for d in dims if isinstance(d, int)]
+    if len(axes) != len(dims):
+        return None
+    if n.attribute("full") is None:
+        # As written: all axes. Note the rank, it is proven by the call.
+        f.ranks.setdefault(n.inputs[0], len(axes))
+        axes = [d - len(axes) if d >= 0 else d for d in axes]
+    moved = _trimmed(axes)
+    if not moved:
+        return n.inputs[0]
+    made = f._interned("permute", n.inputs, (("dims", tuple(moved)), ("full", False)))
+    rank = f.ranks.get(n.inputs[0])
+    if rank is not None:
+        f.ranks.setdefault(made, rank)
+    return None if made is n else made
+
+
+@rewrite("permute")
+def permutation_of_a_permutation(f: NormalForm, n: Node) -> Node | None:
+    """Two axis orders, one after the other, are one."""
+    inner = n.inputs[0]
+    outer_dims, inner_dims = n.attribute("dims"), inner.attribute("dims")
+    if inner.operation != "permute" or not isinstance(outer_dims, tuple) or not isinstance(inner_dims, tuple):
+        return None
+    depth = max(len(outer_dims), len(inner_dims))
+    first = [*range(-depth, -len(inner_dims)), *(d for d in inner_dims if isinstance(d, int))]
+    second = [*range(-depth, -len(outer_dims)), *(d for d in outer_dims if isinstance(d, int))]
+    return f.build("permute", inner.inputs[0], dims=tuple(first[d + depth] for d in second), full=False)
+
+
+def _trimmed(axes: list[int]) -> list[int]:
+    while axes and axes[0] == -len(axes):
+        axes = axes[1:]
+    return axes
+
+
+@rewrite("contiguous")
+def layout_in_memory_is_no_value(f: NormalForm, n: Node) -> Node | None:
+    """contiguous() and clone() keep every value"""
+    return n.inputs[0]
+
+
+@rewrite("softmax", "log_softmax")
+def softmax_axis_from_the_end(f: NormalForm, n: Node) -> Node | None:
+    """softmax over axis rank-1 is over the last"""
+    dim = n.attribute("dim")
+    rank = f.rank(n.inputs[0])
+    if isinstance(dim, int) and dim >= 0 and rank is not None:
+        return f.build(n.operation, n.inputs[0], dim=dim - rank)
+    return None
+
+
+@rewrite("mean", "sum", "amax", "amin", "variance")
+def reduced_axes_in_order(f: NormalForm, n: Node) -> Node | None:
+    """Reduced axes sorted, counted from the end where the rank is known"""
+    dims = n.attribute("dims")
+    if not isinstance(dims, tuple):
+        return None
+    axes = [d for d in dims if isinstance(d, int)]
+    rank = f.rank(n.inputs[0])
+    if rank is not None:
+        axes = [d - rank if d >= 0 else d for d in axes]
+    ordered = tuple(sorted(axes))
+    if ordered == dims:
+        return None
+    attributes = tuple((k, ordered if k == "dims" else v) for k, v in n.attributes)
+    return f.make(n.operation, n.inputs, attributes)
+
+
+@rewrite("variance")
+def variance_written_out(f: NormalForm, n: Node) -> Node | None:
+    """Population variance is mean((x - mean(x))**2); the sample variance (correction 1) is not and stays"""
+    if n.attribute("correction") != 0:
+        return None
+    x, dims, keep = n.inputs[0], n.attribute("dims"), n.attribute("keepdim")
+    centred = f.build("sub", x, f.build("mean", x, dims=dims, keepdim=True))
+    return f.build("mean", f.build("pow", centred, f.constant(2)), dims=dims, keepdim=keep)
+
+
+@rewrite("cast")
+def cast_to_the_type_it_has(f: NormalForm, n: Node) -> Node | None:
+    """x.to(x.dtype) is x; a cast right after the same cast is nothing; bool(x) is x != 0"""
+    x, target = n.inputs
+    if target.operation == "dtype_of" and target.inputs[0] is x:
+        return x
+    if x.operation == "cast" and x.inputs[1] is target:
+        return x
+    if f.types and element_type(f, x) is target:
+        return x  # only where an assumption decides types: under autocast a product's type is not its operand's
+    if target.attribute("name") == "bool":
+        return x if is_boolean(x) else f.build("logical_not", f.build("equal", x, f.constant(0)))
+    return None
+
+
+@rewrite("cast")
+def softmax_in_float32_and_back(f: NormalForm, n: Node) -> Node | None:
+    """softmax(x.float()).to(type of x) = softmax(x) up to rounding: the kernel accumulates in float32 itself (T10)"""
+    softmax, target = n.inputs
+    if softmax.operation != "softmax" or softmax.inputs[0].operation != "cast":
+        return None
+    x, upcast = softmax.inputs[0].inputs
+    if upcast.attribute("name") != "float32":
+        return None
+    return f.make("softmax", (x,), softmax.attributes) if element_type(f, x) is target else None
+
+
+@rewrite("cast")
+def dropout_commutes_with_a_cast(f: NormalForm, n: Node) -> Node | None:
+    """cast(dropout(x)) = dropout(cast(x)) in distribution"""
+    inner = n.inputs[0]
+    if inner.operation == "dropout":
+        return f.build("dropout", f.build("cast", inner.inputs[0], n.inputs[1]), inner.inputs[1])
+    return None
+
+
+@rewrite("matmul")
+def weights_cast_to_the_values(f: NormalForm, n: Node) -> Node | None:
+    """weights.to(v.dtype) @ v: a product needs equal types anyway, so the cast is part of it (up to rounding)"""
+    a, b = n.inputs
+    cast = a.inputs[0] if a.operation == "dropout" else a
+    if cast.operation != "cast":
+        return None
+    if cast.inputs[1] is not element_type(f, b):
+        return None
+    inner = cast.inputs[0]
+    if inner.operation == "softmax" and inner.inputs[0].operation == "cast" and inner.inputs[0].inputs[1].attribute("name") == "float32":
+        inner = f.make("softmax", (inner.inputs[0].inputs[0],), inner.attributes)
+    if inner.operation != "softmax":
+        return None
+    return f.build("matmul", f.build("dropout", inner, a.inputs[1]) if a.operation == "dropout" else inner, b)
+
+
+@rewrite("dtype_of")
+def type_of_an_operation(f: NormalForm, n: Node) -> Node | None:
+    """The type of a product of q is q's; of a cast, the target"""
+    found = element_type(f, n.inputs[0])
+    return None if found is n else found
+
+
+@rewrite("dropout")
+def dropout_by_its_effective_probability(f: NormalForm, n: Node) -> Node | None:
+    """dropout(x, p, training) = dropout(x, p if training else 0); p = 0 is nothing"""
+    if len(n.inputs) == 3:
+        x, p, training = n.inputs
+        return f.build("dropout", x, f.build("choose", training, p, f.constant(0)))
+    return n.inputs[0] if number(n.inputs[1]) == 0 else None
+
+
+@rewrite("not_equal", "greater", "greater_equal")
+def one_form_of_comparison(f: NormalForm, n: Node) -> Node | None:
+    """a != b = not (a == b), a > b = b < a, a >= b = b <= a"""
+    a, b = n.inputs
+    if n.operation == "not_equal":
+        return f.build("logical_not", f.build("equal", a, b))
+    return f.build("less" if n.operation == "greater" else "less_equal", b, a)
+
+
+@rewrite("equal")
+def comparison_with_a_constant_last(f: NormalForm, n: Node) -> Node | None:
+    """0 == x is x == 0; x == False is not x for a boolean x"""
+    a, b = n.inputs
+    if a.operation == "constant" and b.operation != "constant":
+        return f.build("equal", b, a)
+    if is_boolean(a) and b.operation == "constant":
+        value = b.attribute("value")
+        if value in (0, 1):
+            return a if value else f.build("logical_not", a)
+    return None
+
+
+@rewrite("where")
+def mask_without_a_negation(f: NormalForm, n: Node) -> Node | None:
+    """where(not m, a, b) = where(m, b, a)"""
+    condition, a, b = n.inputs
+    if condition.operation == "logical_not":
+        return f.build("where", condition.inputs[0], b, a)
+    if condition.operation == "constant" and isinstance(condition.attribute("value"), bool):
+        return a if condition.attribute("value") else b
+    return None
+
+
+@rewrite("where")
+def large_negative_fill_is_the_minimum(f: NormalForm, n: Node) -> Node | None:
+    """Filling scores with -1e9 or less is filling with the least finite number.
+
+    Either way a masked weight is exactly 0 beside an unmasked one, and a row that is masked altogether is uniform, since
+    all its scores are one number (T06). Not for -inf: there such a row is NaN.
+    """
+    condition, a, b = n.inputs
+    for position, value in ((1, a), (2, b)):
+        other = b if position == 1 else a
+        if _very_negative(value) and not _very_negative(other) and value.operation != "finfo_min":
+            filled = f.build("finfo_min", f.build("dtype", name="float32"))
+            return f.build("where", condition, *((filled, b) if position == 1 else (a, filled)))
+        if value.operation == "finfo_min" and value.inputs[0].attribute("name") != "float32":
+            filled = f.build("finfo_min", f.build("dtype", name="float32"))
+            return f.build("where", condition, *((filled, b) if position == 1 else (a, filled)))
+    return None
+
+
+def _very_negative(node: Node) -> bool:
+    value = number(node)
+    return value is not None and float("-inf") < value <= -1e9
+
+
+@rewrite("add")
+def adding_the_minimum_is_filling_with_it(f: NormalForm, n: Node) -> Node | None:
+    """s + where(m, min, 0) = where(m, min, s): the least finite number absorbs any score it is added to (T06)"""
+    masks = [t for t in n.inputs if t.operation == "where" and _is_fill(t)]
+    if len(masks) != 1 or len(n.inputs) < 2:
+        return None
+    rest = f.make("add", tuple(t for t in n.inputs if t is not masks[0]), ())
+    condition, a, b = masks[0].inputs
+    return f.build("where", condition, *((a, rest) if number(b) == 0 else (rest, b)))
+
+
+def _is_fill(node: Node) -> bool:
+    _, a, b = node.inputs
+    return (a.operation == "finfo_min" and number(b) == 0) or (b.operation == "finfo_min" and number(a) == 0)
+
+
+@rewrite("full")
+def full_of_one_number(f: NormalForm, n: Node) -> Node | None:
+    """torch.full([], value) is that number"""
+    return n.inputs[0] if len(n.inputs) == 1 else None
+
+
+@rewrite("size")
+def size_of_an_unchanged_axis(f: NormalForm, n: Node) -> Node | None:
+    """The extent of a permuted tensor's axis is that of the axis it came from"""
+    inner, dim = n.inputs[0], n.attribute("dim")
+    rank = f.rank(inner)
+    if not isinstance(dim, int):
+        return None
+    if dim >= 0 and rank is not None:
+        return f.build("size", inner, dim=dim - rank)
+    if inner.operation == "permute" and dim < 0:
+        dims = inner.attribute("dims")
+        if isinstance(dims, tuple):
+            source = dims[dim] if -dim <= len(dims) else dim
+            return f.build("size", inner.inputs[0], dim=source)
+    if inner.operation in ("cast", "softmax", "dropout", "tanh", "exp"):
+        return f.build("size", inner.inputs[0], dim=dim)
+    return None
+
+
+@rewrite("full_like")
+def filled_tensor_is_its_number(f: NormalForm, n: Node) -> Node | None:
+    """A tensor of one number broadcasts as that number"""
+    return n.inputs[1]
+
+
+@rewrite("cast")
+def number_has_no_type(f: NormalForm, n: Node) -> Node | None:
+    """Casting a number (a tensor filled with it) changes nothing that arithmetic with it sees"""
+    return n.inputs[0] if number(n.inputs[0]) is not None and n.inputs[1].attribute("name") != "bool" else None
+
+
+@rewrite("squeeze")
+def added_axis_dropped_again(f: NormalForm, n: Node) -> Node | None:
+    """unsqueeze(0) and then squeeze(0) is nothing"""
+    inner = n.inputs[0]
+    if inner.operation == "unsqueeze" and inner.attribute("dim") == n.attribute("dim") == 0:
+        return inner.inputs[0]
+    return None
+
+
+@rewrite("matmul", "permute", "softmax", "dropout", "mul", "add", "where")
+def front_axis_moves_outward(f: NormalForm, n: Node) -> Node | None:
+    """An operation on tensors that all have an added first axis is that operation with the axis added after.
+
+    Other operands (masks, numbers) broadcast from the right, so they need no such axis; a product needs it on both sides.
+    """
+    lifted = [o for o in n.inputs if o.operation == "unsqueeze" and o.attribute("dim") == 0]
+    if not lifted:
+        return None
+    if n.operation == "matmul" and len(lifted) != 2:
+        return None
+    if n.operation == "permute":
+        dims = n.attribute("dims")
+        if not isinstance(dims, tuple) or len(dims) > 2:
+            return None
+    if n.operation == "softmax" and n.attribute("dim") not in (-1, -2):
+        return None
+    if n.operation in ("mul", "add", "where") and len(lifted) != 1:
+        return None
+    inputs = tuple(o.inputs[0] if o in lifted else o for o in n.inputs)
+    return f.build("unsqueeze", f.make(n.operation, inputs, n.attributes), dim=0)

@@ -1,0 +1,1 @@
+"""Rules: one file a kernel, in `torch/`. The files are parsed, never executed; `loader` reads them."""

@@ -1,0 +1,200 @@
+"""A Python source file: its text, syntax tree, positions in code points, and what its imported names stand for.
+
+Python's parser counts columns in UTF-8 bytes; everything outside this module counts code points. Lines break at LF, CRLF
+and CR only, as in Python and LSP, never at form feeds or U+2028 (so `str.splitlines` is not used).
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kernelwright.analyzers.architecture import Span
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class SourceError(ValueError):
+    """The text is no Python this interpreter can parse. `line` counts from 1; the message says what and where."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function or method as defined in a file: the syntax node, the class it is defined in, its dotted name."""
+
+    node: FunctionNode
+    class_node: ast.ClassDef | None
+    qualified_name: str
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A parsed file. Make one with `parse_source`."""
+
+    path: str
+    text: str
+    tree: ast.Module
+    prefix: int
+    lines: tuple[str, ...]
+    imports: dict[str, str]
+    functions: tuple[Function, ...]
+    classes: dict[str, ast.ClassDef]
+    _ascii: tuple[bool, ...] = field(repr=False, default=())
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Offset of each line's first code point in `text`; one more entry for the end."""
+        offsets = [0]
+        for line in self.lines:
+            offsets.append(offsets[-1] + len(line))
+        return tuple(offsets)
+
+    @cached_property
+    def module_functions(self) -> dict[str, Function]:
+        return {f.node.name: f for f in self.functions if f.class_node is None and "." not in f.qualified_name}
+
+    def column(self, line: int, byte_column: int) -> int:
+        """Code points before a UTF-8 byte column of a line (both as in `ast`: line from 1, column from 0)."""
+        shift = self.prefix if line == 1 else 0
+        if self._ascii[line - 1]:
+            return byte_column + shift
+        text = self.lines[line - 1][shift:]
+        return len(text.encode()[:byte_column].decode(errors="replace")) + shift
+
+    def start(self, node: ast.expr | ast.stmt) -> int:
+        """Offset of the node's first code point."""
+        return self.starts[node.lineno - 1] + self.column(node.lineno, node.col_offset)
+
+    def end(self, node: ast.expr | ast.stmt) -> int:
+        """Offset just past the node's last code point."""
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self.starts[node.end_lineno - 1] + self.column(node.end_lineno, node.end_col_offset)
+
+    def segment(self, node: ast.expr | ast.stmt) -> str:
+        return self.text[self.start(node) : self.end(node)]
+
+    def span(self, node: ast.expr | ast.stmt) -> Span:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return Span(
+            node.lineno,
+            self.column(node.lineno, node.col_offset) + 1,
+            node.end_lineno,
+            max(self.column(node.end_lineno, node.end_col_offset), 1),
+        )
+
+    def offsets(self, span: Span) -> tuple[int, int]:
+        """Offsets of a span: first code point, and just past the last."""
+        return (
+            self.starts[span.start_line - 1] + span.start_column - 1,
+            self.starts[span.end_line - 1] + span.end_column,
+        )
+
+
+def parse_source(text: str, path: str) -> SourceFile:
+    """Parse a file's text.
+
+    Raises:
+        SourceError: a syntax error, or nesting deeper than the parser takes.
+    """
+    prefix = 1 if text.startswith("\ufeff") else 0
+    try:
+        tree = ast.parse(text[prefix:])
+    except SyntaxError as error:
+        line = error.lineno or 1
+        raise SourceError(f"line {line}: {error.msg}", line) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SourceError(f"cannot be parsed: {error}", 1) from error
+    lines = tuple(io.StringIO(text, newline="")) or ("",)
+    if lines[-1].endswith(("\n", "\r")):
+        lines = (*lines, "")
+    functions: list[Function] = []
+    classes: dict[str, ast.ClassDef] = {}
+    _collect(tree.body, "", None, functions, classes)
+    return SourceFile(
+        path,
+        text,
+        tree,
+        prefix,
+        lines,
+        module_imports(tree.body),
+        tuple(functions),
+        classes,
+        tuple(line.isascii() for line in lines),
+    )
+
+
+def _collect(
+    body: list[ast.stmt],
+    prefix: str,
+    class_node: ast.ClassDef | None,
+    functions: list[Function],
+    classes: dict[str, ast.ClassDef],
+) -> None:
+    for statement in body:
+        if isinstance(statement, FunctionNode):
+            functions.append(Function(statement, class_node, prefix + statement.name))
+        elif isinstance(statement, ast.ClassDef):
+            classes.setdefault(prefix + statement.name, statement)
+            _collect(statement.body, f"{prefix}{statement.name}.", statement, functions, classes)
+        else:
+            for block in blocks_of(statement):
+                _collect(block, prefix, class_node, functions, classes)
+
+
+def blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The statement lists a compound statement holds (bodies of functions and classes excluded)."""
+    if isinstance(statement, ast.If | ast.For | ast.AsyncFor | ast.While):
+        return [statement.body, statement.orelse]
+    if isinstance(statement, ast.With | ast.AsyncWith):
+        return [statement.body]
+    if isinstance(statement, ast.Try) or type(statement).__name__ == "TryStar":
+        handlers = getattr(statement, "handlers", [])
+        return [
+            getattr(statement, "body", []),
+            *[handler.body for handler in handlers],
+            getattr(statement, "orelse", []),
+            getattr(statement, "finalbody", []),
+        ]
+    if isinstance(statement, ast.Match):
+        return [case.body for case in statement.cases]
+    return []
+
+
+def module_imports(body: list[ast.stmt]) -> dict[str, str]:
+    """Name -> qualified name for every import of a block, also inside its `try` and `if` blocks (not in functions)."""
+    names: dict[str, str] = {}
+    for statement in body:
+        names.update(import_names(statement))
+        for block in blocks_of(statement):
+            for name, target in module_imports(block).items():
+                names.setdefault(name, target)
+    return names
+
+
+def import_names(statement: ast.stmt) -> dict[str, str]:
+    """Name -> qualified name of one import statement; relative imports keep their leading dots."""
+    if isinstance(statement, ast.Import):
+        return {
+            alias.asname or alias.name.partition(".")[0]: alias.name if alias.asname else alias.name.partition(".")[0]
+            for alias in statement.names
+        }
+    if isinstance(statement, ast.ImportFrom):
+        module = "." * statement.level + (statement.module or "")
+        separator = "" if module.endswith(".") or not module else "."
+        return {alias.asname or alias.name: f"{module}{separator}{alias.name}" for alias in statement.names}
+    return {}
+
+
+_MENTIONS_TORCH = re.compile(r"\btorch\b")
+
+
+def mentions_torch(text: str) -> bool:
+    """Cheap early exit: False for a file that cannot hold anything for us."""
+    return _MENTIONS_TORCH.search(text) is not None
