@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from kernelwright.analyzers.architecture import Program, Span
+from kernelwright.analyzers.architecture import Node, Program, Span
 from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.frontends.torch.scope import Resolver, Scope
 from kernelwright.analyzers.frontends.torch.translate import Translation, translate
@@ -71,30 +71,40 @@ def analyse(text: str, path: str, settings: Settings = Settings()) -> FileAnalys
             continue
         translation = translate(scope, function)
         detector = Detector(translation)
-        for rule in chosen:
-            for site in detector.sites(rule):
-                opportunity, edits = _opportunity(detector, site, settings)
-                counts[opportunity.key] += 1
-                if counts[opportunity.key] > 1:
-                    opportunity = replace(opportunity, key=f"{opportunity.key}-{counts[opportunity.key]}")
-                if opportunity.declined is None and edits is not None:
-                    found.append(opportunity)
-                    plans[opportunity.key] = edits
-                else:
-                    declined.append(opportunity)
+        for site in _apart([site for rule in chosen for site in detector.sites(rule)]):
+            opportunity, edits = _opportunity(detector, site, settings)
+            counts[opportunity.key] += 1
+            if counts[opportunity.key] > 1:
+                opportunity = replace(opportunity, key=f"{opportunity.key}-{counts[opportunity.key]}")
+            if opportunity.declined is None and edits is not None:
+                found.append(opportunity)
+                plans[opportunity.key] = edits
+            else:
+                declined.append(opportunity)
     found.sort(key=lambda o: (o.span, o.rule))
     declined.sort(key=lambda o: (o.span, o.rule))
     return FileAnalysis(path, text, tuple(found), tuple(declined), None, plans)
 
 
+def _apart(sites: list[Site]) -> list[Site]:
+    """Sites that share no operation: of two that overlap, the one that covers more."""
+    taken: set[Node] = set()
+    kept = []
+    for site in sorted(sites, key=lambda s: -len(s.region)):
+        if not taken & site.region:
+            taken |= site.region
+            kept.append(site)
+    return kept
+
+
 def _worth_translating(function: Function) -> bool:
     """Cheap filter: a function without a call or an operator computes nothing a rule could match."""
-    return any(isinstance(n, ast.BinOp | ast.Call) for n in ast.walk(function.node)) and function.node.name != "__init__"
+    return (
+        any(isinstance(n, ast.BinOp | ast.Call) for n in ast.walk(function.node)) and function.node.name != "__init__"
+    )
 
 
-def _opportunity(
-    detector: Detector, site: Site, settings: Settings
-) -> tuple[Opportunity, tuple[TextEdit, ...] | None]:
+def _opportunity(detector: Detector, site: Site, settings: Settings) -> tuple[Opportunity, tuple[TextEdit, ...] | None]:
     rule, translation = site.rule, site.translation
     plan: Plan | None = None
     reason: str | None = None
@@ -110,6 +120,10 @@ def _opportunity(
     violated = next((c for c in conditions if c.state == "violated"), None)
     if reason is None and violated is not None:
         reason = violated.text
+    if reason is None and plan is not None:
+        unequal = _difference_after(translation, plan.edits, settings)
+        if unequal is not None:
+            reason = f"withheld, the edited code is not shown to be the same program: {unequal}"
     tier = _tier(rule, conditions)
     span = _span(site)
     variant = site.variant.name or "plain"
@@ -117,8 +131,7 @@ def _opportunity(
     class_name = function.qualified_name.rpartition(".")[0] or None
     message = rule.message.format(variant=variant)
     assumed = [c.text for c in conditions if c.state == "assumed"]
-    title = f"Use {rule.kernel.removeprefix('torch.nn.functional.') if rule.kernel.startswith('torch.nn.functional.') else rule.kernel}"
-    title = title.replace("Use ", "Use F.") if rule.kernel.startswith("torch.nn.functional.") else title
+    title = f"Use {rule.kernel.replace('torch.nn.functional.', 'F.')}"
     if guard is not None:
         title += " where the guard allows"
     if assumed:
@@ -166,9 +179,9 @@ def _span(site: Site) -> Span:
     spans = []
     for node in site.region:
         origin = site.translation.origins.get(node)
-        if origin is not None and node.span is not None and own.contains(node.span):
-            if origin.inlined is None and node.operation not in ("constant", "choose"):
-                spans.append(node.span)
+        written_here = origin is not None and origin.inlined is None and node.operation not in ("constant", "choose")
+        if written_here and node.span is not None and own.contains(node.span):
+            spans.append(node.span)
     assert site.output.span is not None
     result = site.output.span
     for span in spans:
@@ -194,10 +207,8 @@ def apply_edits(text: str, edits: Iterable[TextEdit]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def edits(
-    analysis: FileAnalysis, opportunity: Opportunity, settings: Settings = Settings()
-) -> tuple[TextEdit, ...]:
-    """The edits of one finding, after the same-program check on the edited text.
+def edits(analysis: FileAnalysis, opportunity: Opportunity) -> tuple[TextEdit, ...]:
+    """The edits of one finding; they have passed the same-program check when it was found.
 
     Raises:
         Withheld: there is no edit, or the edited function is not shown to be the same program.
@@ -207,26 +218,20 @@ def edits(
     planned = analysis.plans.get(opportunity.key)
     if planned is None:
         raise Withheld("the file has changed since this was found")
-    new_text = apply_edits(analysis.text, planned)
-    reason = _checked(analysis.text, new_text, analysis.path, opportunity.qualified_name, settings)
-    if reason is not None:
-        raise Withheld(f"withheld, the edited code is not shown to be the same program: {reason}")
     return planned
 
 
-def _checked(old: str, new: str, path: str, qualified_name: str, settings: Settings) -> str | None:
-    """None where the edited function is the same program; else the reason."""
-    translations = []
-    for text in (old, new):
-        try:
-            source = parse_source(text, path)
-        except SourceError as error:
-            return f"the edited text does not parse: {error}"
-        function = next((f for f in source.functions if f.qualified_name == qualified_name), None)
-        if function is None:
-            return "the function is gone after the edit"
-        translations.append(translate(Scope(source, settings.resolver), function))
-    return difference(translations[0], translations[1])
+def _difference_after(old: Translation, planned: tuple[TextEdit, ...], settings: Settings) -> str | None:
+    """None where the function is the same program after the edits; else what differs."""
+    try:
+        source = parse_source(apply_edits(old.source.text, planned), old.source.path)
+    except SourceError as error:
+        return f"the edited text does not parse: {error}"
+    name = old.function.qualified_name
+    function = next((f for f in source.functions if f.qualified_name == name), None)
+    if function is None:
+        return "the function is gone after the edit"
+    return difference(old, translate(Scope(source, settings.resolver), function))
 
 
 DEFAULT_TIERS: frozenset[Tier] = frozenset({"exact", "guarded"})
@@ -255,7 +260,7 @@ def fix(
         # From the end of the file, so that the places found before stay where they are.
         chosen = todo[-1]
         try:
-            text = apply_edits(text, edits(analysis, chosen, settings))
+            text = apply_edits(text, edits(analysis, chosen))
             applied.append(chosen)
         except Withheld as error:
             refused.add(chosen.key)
@@ -263,7 +268,9 @@ def fix(
     return FixResult(text, tuple(applied), tuple(withheld))
 
 
-def programs(text: str, path: str, qualified_name: str | None = None, settings: Settings = Settings()) -> tuple[Program, ...]:
+def programs(
+    text: str, path: str, qualified_name: str | None = None, settings: Settings = Settings()
+) -> tuple[Program, ...]:
     """The programs of a file: of one class (its forward), of one function, or of everything.
 
     Raises:
@@ -295,9 +302,8 @@ def explain_line(text: str, path: str, line: int, settings: Settings = Settings(
         if o.span.start_line <= line <= o.span.end_line:
             states = "\n".join(f"  {c.state}: {c.text}" for c in o.conditions)
             parts.append(f"{o.rule} ({o.tier}): {o.message}\n{states}")
-    for o in analysis.declined:
-        if o.span.start_line <= line <= o.span.end_line:
-            parts.append(f"{o.rule}: no fix: {o.declined}")
+    declined = [o for o in analysis.declined if o.span.start_line <= line <= o.span.end_line]
+    parts.extend(f"{o.rule}: no fix: {o.declined}" for o in declined)
     parts.extend(_near_misses(text, path, line, settings) if not parts else [])
     return "\n".join(parts) or f"line {line}: no rule begins to match here"
 
@@ -316,8 +322,14 @@ def _near_misses(text: str, path: str, line: int, settings: Settings) -> list[st
         for miss in sorted(detector.near_misses, key=lambda m: -m.blocked.depth)[:3]:
             if miss.node.span is None:
                 continue
-            blocking = next((raw for raw, n in detector.normal.items() if n is miss.blocked.node and raw.span is not None), None)
-            where = f"line {blocking.span.start_line}" if blocking is not None and blocking.span else "a value without a line"
+            blocking = next(
+                (raw for raw, n in detector.normal.items() if n is miss.blocked.node and raw.span is not None), None
+            )
+            where = (
+                f"line {blocking.span.start_line}"
+                if blocking is not None and blocking.span
+                else "a value without a line"
+            )
             what = ""
             if blocking is not None and blocking.span is not None:
                 what = " `" + text[slice(*source.offsets(blocking.span))].partition("\n")[0] + "`"

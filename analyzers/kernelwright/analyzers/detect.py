@@ -56,6 +56,7 @@ class Detector:
         program = translation.program
         for node in program.nodes():
             self.normal[node] = self.form.of(node, translation.ranks)
+        self.operations = {inner.operation for inner in walk(tuple(self.normal.values()))}
         self.near_misses: list[NearMiss] = []
 
     def sites(self, rule: Rule) -> Iterator[Site]:
@@ -63,6 +64,8 @@ class Detector:
         taken: set[Node] = set()
         candidates = [n for n in self.normal if self._is_own(n)]
         for variant in rule.variants:
+            if not variant.required <= self.operations:
+                continue
             pattern = self._pattern(variant)
             for node in reversed(candidates):
                 if node in taken or self.normal[node].operation not in _roots(pattern):
@@ -82,7 +85,9 @@ class Detector:
                     self.near_misses.append(NearMiss(rule.name, node, matcher.blocked))
 
     def _pattern(self, variant: Variant) -> Node:
-        arguments = {p.name: self.form._interned("input", (), (("name", p.name), ("variable", True))) for p in variant.parameters}
+        arguments = {
+            p.name: self.form._interned("input", (), (("name", p.name), ("variable", True))) for p in variant.parameters
+        }
         return instantiate(self.form, variant.definition, arguments)
 
     def _is_own(self, node: Node) -> bool:
@@ -169,7 +174,9 @@ class Detector:
             assumptions.update(extra)
         return "too many conditions"
 
-    def _outside_user(self, output: Node, region: set[Node], assumptions: Mapping[Node, bool]) -> tuple[Node, Node] | None:
+    def _outside_user(
+        self, output: Node, region: set[Node], assumptions: Mapping[Node, bool]
+    ) -> tuple[Node, Node] | None:
         inner = {n for n in region if n is not output and not is_scalar(self.normal[n]) and not self._cheap(n)}
         for user in self._reachable(output, assumptions):
             if user in region:
@@ -261,6 +268,7 @@ def is_alternative(body: list[ast.stmt], one: ast.stmt, other: ast.stmt) -> bool
 def _is_testable(condition: Node) -> bool:
     """True for a condition that can be tested before the region runs: arguments, attributes and constants only."""
     return all(
-        n.operation in ("input", "attribute", "constant", "is_none", "equal", "logical_not", "logical_and", "less", "field")
+        n.operation
+        in ("input", "attribute", "constant", "is_none", "equal", "logical_not", "logical_and", "less", "field")
         for n in walk((condition,))
     )

@@ -38,7 +38,9 @@ def _unary(f: NormalForm, n: Node) -> Node | None:
     return _reference(f, n.operation, x=n.inputs[0])
 
 
-MAYBE_NONE = frozenset({"input", "item", "layer", "attribute", "parameter", "field", "global", "opaque", "call", "pick"})
+MAYBE_NONE = frozenset(
+    {"input", "item", "layer", "attribute", "parameter", "field", "global", "opaque", "call", "pick"}
+)
 
 
 def _attention(f: NormalForm, n: Node) -> Node | None:

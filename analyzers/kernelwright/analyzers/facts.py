@@ -6,7 +6,21 @@ from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.architecture.operations import ELEMENTWISE
 from kernelwright.analyzers.normalise import NormalForm
 
-BOOLEAN = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_not", "logical_and", "logical_or", "is_none", "is_tensor"})  # fmt: skip
+BOOLEAN = frozenset(
+    [
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "logical_not",
+        "logical_and",
+        "logical_or",
+        "is_none",
+        "is_tensor",
+    ]
+)
 
 
 def is_scalar(node: Node) -> bool:
@@ -34,7 +48,16 @@ def is_boolean(node: Node) -> bool:
         return isinstance(node.attribute("value"), bool)
     if node.operation == "choose":
         return is_boolean(node.inputs[1]) and is_boolean(node.inputs[2])
-    if node.operation in ("slice", "unsqueeze", "permute", "expand", "reshape", "pick", "lower_triangle", "upper_triangle"):
+    if node.operation in (
+        "slice",
+        "unsqueeze",
+        "permute",
+        "expand",
+        "reshape",
+        "pick",
+        "lower_triangle",
+        "upper_triangle",
+    ):
         return is_boolean(node.inputs[0])
     if node.operation == "full":
         return node.attribute("dtype") == "bool"
@@ -72,8 +95,28 @@ def _rank(form: NormalForm, node: Node, depth: int) -> int | None:
     if operation == "matmul":
         ranks = [rank_of(form, operand, depth) for operand in node.inputs]
         return max((r for r in ranks if r is not None and r > 2), default=None)
-    if operation in ("softmax", "cast", "expand", "lower_triangle", "upper_triangle", "slice", "linear", "concatenate", "repeat_interleave", "detach", "layer_norm", "rms_norm"):
-        return next((r for o in node.inputs[: 8 if operation == "concatenate" else 1] if (r := rank_of(form, o, depth)) is not None), None)
+    if operation in (
+        "softmax",
+        "cast",
+        "expand",
+        "lower_triangle",
+        "upper_triangle",
+        "slice",
+        "linear",
+        "concatenate",
+        "repeat_interleave",
+        "detach",
+        "layer_norm",
+        "rms_norm",
+    ):
+        return next(
+            (
+                r
+                for o in node.inputs[: 8 if operation == "concatenate" else 1]
+                if (r := rank_of(form, o, depth)) is not None
+            ),
+            None,
+        )
     if operation == "unsqueeze":
         inner = rank_of(form, node.inputs[0], depth)
         return None if inner is None else inner + 1
@@ -110,7 +153,18 @@ def element_type(form: NormalForm, node: Node, depth: int = 0) -> Node:
         return itself
     if node.operation == "cast":
         return node.inputs[1]
-    if node.operation in ("matmul", "softmax", "permute", "reshape", "slice", "dropout", "expand", "unsqueeze", "mean", "rms_norm"):
+    if node.operation in (
+        "matmul",
+        "softmax",
+        "permute",
+        "reshape",
+        "slice",
+        "dropout",
+        "expand",
+        "unsqueeze",
+        "mean",
+        "rms_norm",
+    ):
         return element_type(form, node.inputs[0], depth + 1)
     if node.operation in ("mul", "add", "pow", "where", "tanh", "exp", "sigmoid", "erf"):
         operands = node.inputs[1:] if node.operation == "where" else node.inputs

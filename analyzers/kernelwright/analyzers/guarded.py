@@ -9,10 +9,12 @@ from kernelwright.analyzers.layout import broken, indent_unit, indentation, line
 from kernelwright.analyzers.source import SourceFile
 
 if TYPE_CHECKING:
-    import libcst
+    pass
 
 
-def wrap_in_guard(source: SourceFile, statements: list[ast.stmt], guard: str, result: str) -> tuple[int, int, str]:
+def wrap_in_guard(
+    source: SourceFile, statements: list[ast.stmt], guard: str, result: list[str]
+) -> tuple[int, int, str]:
     """The range of the statements in the file and the text that replaces it.
 
     libcst keeps comments, blank lines and strings over several lines as they are while the statements move one level in.
@@ -31,12 +33,15 @@ def wrap_in_guard(source: SourceFile, statements: list[ast.stmt], guard: str, re
     function = module.body[0]
     assert isinstance(function, cst.FunctionDef) and isinstance(function.body, cst.IndentedBlock)
     limit = line_limit(source, first)
-    kernel = result
-    if len(indent + unit + kernel) > limit:
-        kernel = broken(kernel, "", unit, newline, limit - len(indent + unit))
+    fast_path = []
+    for line in result:
+        fits = len(indent + unit + line) <= limit
+        fast_path.append(line if fits else broken(line, "", unit, newline, limit - len(indent + unit)))
     config = cst.PartialParserConfig(default_indent=unit, default_newline=newline)
     test = guard if len(f"{indent}if {guard}:") <= limit else _broken_test(guard, unit, newline)
-    fast = f"if {test}:{newline}" + "".join(f"{unit}{line}{newline}" for line in kernel.split(newline))
+    fast = f"if {test}:{newline}" + "".join(
+        f"{unit}{line}{newline}" for text in fast_path for line in text.split(newline)
+    )
     made = cst.parse_module(fast, config).body[0]
     assert isinstance(made, cst.If)
     old = function.body.with_changes(indent=None)

@@ -57,16 +57,14 @@ def broken(text: str, indent: str, unit: str, newline: str, limit: int) -> str:
         return text
     opening, closing, pieces = position
     inner = indent + unit
-    one = f"{inner}{', '.join(pieces)}"
-    if len(one) <= limit:
-        body = f"{one}{newline}"
-    else:
-        body = "".join(f"{inner}{piece},{newline}" for piece in pieces)
+    one = f"{inner}{', '.join(pieces)}{newline}"
+    several = "".join(f"{inner}{piece},{newline}" for piece in pieces)
+    body = one if len(one.rstrip()) <= limit else several
     return f"{text[: opening + 1]}{newline}{body}{indent}{text[closing:]}"
 
 
 def _last_call(text: str) -> tuple[int, int, list[str]] | None:
-    """Where the outermost call with most arguments opens and closes, and its arguments as texts."""
+    """Where the call with the longest argument list opens and closes, and its arguments as texts."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -78,7 +76,7 @@ def _last_call(text: str) -> tuple[int, int, list[str]] | None:
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == n.end_lineno == 1]
     if not calls or not text.isascii():
         return None
-    call = max(calls, key=lambda c: (c.end_col_offset or 0) - c.col_offset)
+    call = max(calls, key=lambda c: (c.end_col_offset or 0) - (c.func.end_col_offset or 0))
     assert call.end_col_offset is not None and call.func.end_col_offset is not None
     parts: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     pieces = [text[p.col_offset + shift : (p.end_col_offset or 0) + shift] for p in parts]

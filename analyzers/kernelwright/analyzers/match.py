@@ -134,7 +134,11 @@ class Matcher:
                 for found in self._match(a, x, state, depth + 1):
                     for more in self._match(b, y, found, depth + 1):
                         yield from self._match(mask, test, more, depth + 1)
-        elif node.operation == operation and node.attributes == pattern.attributes and len(node.inputs) == len(pattern.inputs):
+        elif (
+            node.operation == operation
+            and node.attributes == pattern.attributes
+            and len(node.inputs) == len(pattern.inputs)
+        ):
             yield from self._operands(pattern.inputs, node.inputs, state, depth + 1)
 
     def _negated(self, condition: Node) -> Node:
@@ -143,7 +147,9 @@ class Matcher:
             return self.form.build("choose", condition.inputs[0], *arms)
         return self.form.build("logical_not", condition)
 
-    def _operands(self, patterns: tuple[Node, ...], nodes: tuple[Node, ...], state: State, depth: int) -> Iterator[State]:
+    def _operands(
+        self, patterns: tuple[Node, ...], nodes: tuple[Node, ...], state: State, depth: int
+    ) -> Iterator[State]:
         if not patterns:
             yield state
             return
@@ -199,12 +205,16 @@ class Matcher:
         kept: list[Node] = []
         for part in rest:
             optional = self._optional(part, neutral)
-            if optional is None or (unbound and self._may_be_passed(part)):
-                kept.append(part)
-            elif any(assumptions.get(condition, value) is not value for condition, value in optional.items()):
+            passed = bool(unbound) and self._may_be_passed(part)
+            if optional is None or passed or any(assumptions.get(c, v) is not v for c, v in optional.items()):
                 kept.append(part)
             else:
                 assumptions.update(optional)
+        if len(kept) > 1:
+            # None cannot be added to anything: of several terms each must be there.
+            for position, part in enumerate(kept):
+                if self._may_be_passed(part) and assumptions.setdefault(part.inputs[0], False) is False:
+                    kept[position] = part.inputs[2] if self._neutral_constant(part.inputs[1], 0) else part.inputs[1]
         if not unbound:
             if not kept:
                 yield bindings, assumptions

@@ -73,11 +73,17 @@ def _dropout_flag(place: Place) -> Condition | None:
     p = place.site.match.bindings.get("p")
     if p is None or p.operation == "constant":
         return None
-    return Condition("dropout_flag", "proven", "dropout runs by the same probability and flag as before; its random numbers differ")
+    return Condition(
+        "dropout_flag", "proven", "dropout runs by the same probability and flag as before; its random numbers differ"
+    )
 
 
 def _mask(place: Place) -> Condition | None:
-    mask = place.site.match.bindings.get("mask") or place.site.match.bindings.get("keep") or place.site.match.bindings.get("drop")
+    mask = (
+        place.site.match.bindings.get("mask")
+        or place.site.match.bindings.get("keep")
+        or place.site.match.bindings.get("drop")
+    )
     if mask is None or mask.operation == "constant":
         return None
     return Condition("mask", "proven", "the mask acts on the scores before the softmax, with the same polarity")
@@ -108,7 +114,9 @@ def _hooks(place: Place) -> Condition | None:
             str(node.attribute("path")).rpartition(".")[0]
             for region in place.site.region
             for node in region.inputs
-            if region.operation == "dropout" and node.operation == "attribute" and str(node.attribute("path")).endswith(".training")
+            if region.operation == "dropout"
+            and node.operation == "attribute"
+            and str(node.attribute("path")).endswith(".training")
         }
         - {""}
     )
@@ -153,7 +161,9 @@ def _not_overridden(place: Place) -> Condition | None:
     }
     clash = sorted(name for name in called if name in facts.overridden)
     if clash:
-        return Condition("not_overridden", "violated", f"a subclass overrides {clash[0]}, which would not be called any more")
+        return Condition(
+            "not_overridden", "violated", f"a subclass overrides {clash[0]}, which would not be called any more"
+        )
     return None
 
 

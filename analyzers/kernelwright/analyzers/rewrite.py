@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.backends.torch.emit import Unprintable, condition_text, kernel_text, parenthesised, value_text
+from kernelwright.analyzers.assumptions import specialised
+from kernelwright.analyzers.backends.torch.emit import (
+    Unprintable,
+    condition_text,
+    kernel_text,
+    literal,
+    parenthesised,
+    value_text,
+)
 from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.facts import is_scalar
 from kernelwright.analyzers.frontends.torch.values import Value
@@ -49,6 +56,8 @@ class _Rewriter:
         self.spelling, self.import_edits = module_spelling(self.source, site.variant.expression)
         self.blocks = _blocks(self.translation.function.node.body)
         self.environments = dict(self.translation.environments)
+        self.values = {expression: node for node, expression in self.translation.expressions.items()}
+        self.going: set[ast.stmt] = set()
 
     # ---- texts
 
@@ -123,10 +132,10 @@ class _Rewriter:
         expression = self.translation.expressions.get(raw)
         if origin is None or not isinstance(expression, ast.expr):
             return None
-        cheap = is_scalar(self.detector.normal[raw]) or isinstance(expression, ast.Attribute | ast.Name | ast.Subscript | ast.Compare)
-        if not cheap and not self._inside_region_statement(origin.statement):
-            return None
-        if not _is_pure(expression, cheap):
+        # An expression that goes away where it stands may be written here instead; any other is evaluated a second time,
+        # so it must be cheap and pure.
+        moves = origin.statement in self.going and raw.operation != "opaque"
+        if not _is_movable(expression) or not (moves or _is_pure(expression)):
             return None
         before = self.translation.environments.get(origin.statement)
         now = self.environments[place]
@@ -137,9 +146,6 @@ class _Rewriter:
                 return None
         text = self.source.segment(expression)
         return text if "\n" not in text else None
-
-    def _inside_region_statement(self, statement: ast.stmt) -> bool:
-        return any(self.translation.origins[r].statement is statement for r in self.site.region if r in self.translation.origins)
 
     def _guard_node(self) -> str | None:
         guard = self.site.variant.guard
@@ -163,6 +169,7 @@ class _Rewriter:
     def _direct(self) -> Plan:
         expression = self.translation.expressions[self.site.output]
         dead = self._dead_statements()
+        self.going = {self.statement, *dead}
         self.environments[self.statement] = self._names_without(dead)
         call = self._call(self.statement)
         if isinstance(expression, ast.AugAssign) and isinstance(expression.target, ast.Name):
@@ -181,7 +188,11 @@ class _Rewriter:
     def _with_parentheses(self, expression: ast.expr, start: int, end: int) -> tuple[int, int]:
         """Take in the parentheses around a whole right-hand side that spans lines: the call needs none."""
         statement = self.statement
-        if self._stands_alone(expression) and isinstance(statement, ast.Assign | ast.Return) and statement.value is not None:
+        if (
+            self._stands_alone(expression)
+            and isinstance(statement, ast.Assign | ast.Return)
+            and statement.value is not None
+        ):
             head = self.source.text[self.source.start(statement) : start]
             tail = self.source.text[end : self.source.end(statement)]
             opening = len(head) - len(head.rstrip().rstrip("("))
@@ -201,75 +212,57 @@ class _Rewriter:
         )
 
     def _dead_statements(self) -> list[ast.stmt]:
-        """Assignments in the region that nothing reads any more, shape checks of its values included."""
-        region, origins = self.site.region, self.translation.origins
-        made: dict[ast.stmt, list[Node]] = {}
-        for node, origin in origins.items():
-            made.setdefault(origin.statement, []).append(node)
-        inner_names = self._inner_names()
-        dead = []
-        for statement in self._siblings():
-            if statement is self.statement:
-                continue
-            if isinstance(statement, ast.If) and self._is_shape_check(statement, inner_names):
-                dead.append(statement)
-                continue
-            if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
-                continue
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            if not all(isinstance(t, ast.Name) for t in targets):
-                continue
-            value = self._value_of(statement)
-            if value in region and value is not self.site.output and not self._read_outside(value):
-                dead.append(statement)
-        return dead
+        """Statements before the output's that nothing needs any more: assignments of the region, checks of their shapes."""
+        block, index = self.blocks[self.statement]
+        inner = {
+            target.id
+            for statement in block[:index]
+            for target in _simple_targets(statement)
+            if self._is_inner(self._value_of(statement))
+        }
+        return [statement for statement in block[:index] if self._is_dead(statement, inner)]
+
+    def _is_dead(self, statement: ast.stmt, inner: set[str]) -> bool:
+        if isinstance(statement, ast.If):
+            if self._is_shape_check(statement, inner):
+                return True
+            parts = [*statement.body, *statement.orelse]
+            return bool(parts) and all(isinstance(s, ast.Pass) or self._is_dead(s, inner) for s in parts)
+        value = self._value_of(statement)
+        return bool(_simple_targets(statement)) and self._is_inner(value) and not self._read_outside(value)
+
+    def _is_inner(self, value: Node | None) -> bool:
+        return value is not None and value in self.site.region and value is not self.site.output
 
     def _names_without(self, dead: list[ast.stmt]) -> dict[str, Value]:
         """The names at the output's statement once the dead ones are gone: what they rebound keeps its earlier value."""
         names = dict(self.translation.environments[self.statement])
         for statement in reversed(dead):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-            for target in targets:
-                if not isinstance(target, ast.Name) or names.get(target.id) is not self._value_of(statement):
-                    continue
+            for target in _simple_targets(statement):
                 earlier = self.translation.environments[statement].get(target.id)
                 if earlier is None:
-                    del names[target.id]
+                    names.pop(target.id, None)
                 else:
                     names[target.id] = earlier
+            before = self.translation.environments[statement]
+            rebound = (t.id for block in blocks_of(statement) for s in block for t in _simple_targets(s))
+            names.update({name: before[name] for name in rebound if name in before})
         return names
 
-    def _siblings(self) -> list[ast.stmt]:
-        block, index = self.blocks[self.statement]
-        return block[:index]
-
     def _value_of(self, statement: ast.stmt) -> Node | None:
-        """What a simple assignment bound its name to: the node in the environment after it."""
-        block, index = self.blocks[statement]
-        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-        first = targets[0]
-        if index + 1 >= len(block) or not isinstance(first, ast.Name):
-            return None
-        value = self.translation.environments.get(block[index + 1], {}).get(first.id)
-        return value if isinstance(value, Node) else None
+        """What an assignment stores."""
+        if isinstance(statement, ast.AugAssign):
+            return self.values.get(statement)
+        value = getattr(statement, "value", None)
+        return self.values.get(value) if isinstance(value, ast.expr) else None
 
-    def _read_outside(self, node: Node) -> bool:
+    def _read_outside(self, node: Node | None) -> bool:
         """True where a node that stays needs this one (numbers and shapes are not checked by the detector)."""
         region = self.site.region
         for user in self.detector.normal:
             if user not in region and node in user.inputs and user.operation not in ("shape", "size", "rank", "raise"):
                 return True
         return False
-
-    def _inner_names(self) -> set[str]:
-        names = set()
-        for statement in self._siblings():
-            value = self._value_of(statement) if isinstance(statement, ast.Assign | ast.AugAssign) else None
-            if value is not None and value in self.site.region and value is not self.site.output:
-                for t in statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]:
-                    if isinstance(t, ast.Name):
-                        names.add(t.id)
-        return names
 
     def _is_shape_check(self, statement: ast.If, inner: set[str]) -> bool:
         """`if scores.size() != (...): raise ...` on a value that goes away."""
@@ -283,6 +276,7 @@ class _Rewriter:
         block, last = self.blocks[self.statement]
         first = self._first_statement(block, last)
         place = block[first]
+        self.going = {s for index in range(first, last + 1) for s in ast.walk(block[index]) if isinstance(s, ast.stmt)}
         call = self._call(place)
         tests = [
             condition_text(c, v, lambda n: self._named(n, place), self.spelling)
@@ -292,9 +286,37 @@ class _Rewriter:
             tests.append(extra)
         guard = " and ".join(parenthesised(t, "not") for t in tests) if len(tests) > 1 else tests[0]
         self._check_range(block, first, last)
-        result = self._result_statement(call)
+        result = [self._result_statement(call), *self._still_needed(block, first, last)]
         text = self._wrapped(block[first : last + 1], guard, result)
         return Plan((*self.import_edits, text), guard, call)
+
+    def _still_needed(self, block: list[ast.stmt], first: int, last: int) -> list[str]:
+        """Assignments for names that the replaced statements bind and later ones read, where they are plain on the fast path.
+
+        A name that holds an inner value stays unbound there: the detector made sure that nothing reads it under the guard.
+        """
+        if last + 1 >= len(block):
+            return []
+        after = self.translation.environments.get(block[last + 1], {})
+        before = self.environments[block[first]]
+        read = {
+            n.id
+            for s in block[last + 1 :]
+            for n in ast.walk(s)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+        }
+        lines = []
+        for name in sorted(read):
+            value = after.get(name)
+            if not isinstance(value, Node) or value is before.get(name) or value is self.site.output:
+                continue
+            normal = self._normal(value)
+            if normal is None:
+                continue
+            fast = specialised(self.detector.form, normal, self.site.assumptions)
+            if fast.operation == "constant":
+                lines.append(f"{name} = {literal(fast.attribute('value'))}")
+        return lines
 
     def _guard_conditions(self, place: ast.stmt) -> list[tuple[Node, bool]]:
         conditions = sorted(self.site.assumptions.items(), key=lambda item: self.detector.form.serial(item[0]))
@@ -345,10 +367,14 @@ class _Rewriter:
             start = self.source.start(expression) - self.source.start(s)
             end = self.source.end(expression) - self.source.start(s)
             if "\n" not in whole:
-                return whole[:start] + (call if self._stands_alone(expression) else parenthesised(call, "atom")) + whole[end:]
+                return (
+                    whole[:start]
+                    + (call if self._stands_alone(expression) else parenthesised(call, "atom"))
+                    + whole[end:]
+                )
         raise NoEdit("the result is part of a statement that cannot be written twice")
 
-    def _wrapped(self, statements: list[ast.stmt], guard: str, result: str) -> TextEdit:
+    def _wrapped(self, statements: list[ast.stmt], guard: str, result: list[str]) -> TextEdit:
         from kernelwright.analyzers.guarded import wrap_in_guard
 
         start, end, text = wrap_in_guard(self.source, statements, guard, result)
@@ -380,9 +406,7 @@ class _Rewriter:
                 while below < len(lines) and not lines[below].strip():
                     gone.add(below)
                     below += 1
-        for line in sorted(gone):
-            edits.append(TextEdit(starts[line], starts[line + 1], ""))
-        return edits
+        return edits + [TextEdit(starts[line], starts[line + 1], "") for line in sorted(gone)]
 
     def _deletion(self, statement: ast.stmt) -> TextEdit:
         """The statement's lines; a comment behind it stays: comments are never lost."""
@@ -400,6 +424,18 @@ class _Rewriter:
         return TextEdit(line_start, line_end, f"{indentation(self.source, statement)}{rest.strip()}{ending}")
 
 
+def _simple_targets(statement: ast.stmt) -> list[ast.Name]:
+    """The names an assignment binds; none for anything that is no assignment to plain names."""
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AugAssign | ast.AnnAssign):
+        targets = [statement.target]
+    else:
+        return []
+    names = [t for t in targets if isinstance(t, ast.Name)]
+    return names if len(names) == len(targets) else []
+
+
 def _blocks(body: list[ast.stmt]) -> dict[ast.stmt, tuple[list[ast.stmt], int]]:
     found: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
     for index, statement in enumerate(body):
@@ -409,20 +445,36 @@ def _blocks(body: list[ast.stmt]) -> dict[ast.stmt, tuple[list[ast.stmt], int]]:
     return found
 
 
-_PURE_METHODS = frozenset({"size", "transpose", "permute", "view", "reshape", "unsqueeze", "squeeze", "bool", "to", "float", "dim", "contiguous"})  # fmt: skip
+_PURE_METHODS = frozenset(
+    [
+        "size",
+        "transpose",
+        "permute",
+        "view",
+        "reshape",
+        "unsqueeze",
+        "squeeze",
+        "bool",
+        "to",
+        "float",
+        "dim",
+        "contiguous",
+    ]
+)
 
 
-def _is_pure(expression: ast.expr, cheap: bool) -> bool:
-    """True where writing the expression a second time changes nothing: no calls but of shape and view methods."""
+def _is_movable(expression: ast.expr) -> bool:
+    """True where the expression binds nothing and may stand at another place of the function."""
+    bad = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda, ast.ListComp, ast.GeneratorExp)
+    return not any(isinstance(node, bad) for node in ast.walk(expression))
+
+
+def _is_pure(expression: ast.expr) -> bool:
+    """True where evaluating the expression twice changes nothing and costs little: views, shapes, square roots."""
     for node in ast.walk(expression):
         if isinstance(node, ast.Call):
             function = node.func
             name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
             if name not in _PURE_METHODS and name not in ("sqrt", "float", "int", "len"):
                 return False
-        if isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.Lambda | ast.ListComp):
-            return False
     return True
-
-
-Spelling = Callable[[str], str]

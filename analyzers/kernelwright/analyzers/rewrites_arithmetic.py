@@ -171,7 +171,9 @@ def common_factor_of_a_sum(f: NormalForm, n: Node) -> Node | None:
     shared = [f.build("pow", b, f.constant(e)) for b, e in common.items()]
     terms = []
     for coefficient, bases in known:
-        left = [f.build("pow", b, f.constant(e - common.get(b, 0.0))) for b, e in bases.items() if e != common.get(b, 0.0)]
+        left = [
+            f.build("pow", b, f.constant(e - common.get(b, 0.0))) for b, e in bases.items() if e != common.get(b, 0.0)
+        ]
         terms.append(f.make("mul", (f.constant(coefficient), *left), ()))
     return f.make("mul", (*shared, f.make("add", tuple(terms), ())), ())
 
@@ -235,7 +237,9 @@ def scale_out_of_a_product(f: NormalForm, n: Node) -> Node | None:
         if operand.operation == "mul":
             scalars.extend(x for x in operand.inputs if is_scalar(x))
             rest = tuple(x for x in operand.inputs if not is_scalar(x))
-            operands.append(operand if len(rest) == len(operand.inputs) else f.make("mul", rest, ()) if rest else operand)
+            operands.append(
+                operand if len(rest) == len(operand.inputs) else f.make("mul", rest, ()) if rest else operand
+            )
         else:
             operands.append(operand)
     if not scalars or tuple(operands) == n.inputs:

@@ -154,6 +154,17 @@ def none_is_none(f: NormalForm, n: Node) -> Node | None:
         if any(t.operation == "constant" for t in tests):
             return f.build("choose", inner.inputs[0], *tests)
         return None
-    if inner.operation not in ("input", "attribute", "item", "call", "layer", "opaque", "field", "global", "parameter", "pick"):
+    if inner.operation not in (
+        "input",
+        "attribute",
+        "item",
+        "call",
+        "layer",
+        "opaque",
+        "field",
+        "global",
+        "parameter",
+        "pick",
+    ):
         return f.constant(False)
     return None

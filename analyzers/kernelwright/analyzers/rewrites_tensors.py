@@ -156,7 +156,11 @@ def weights_cast_to_the_values(f: NormalForm, n: Node) -> Node | None:
     if cast.inputs[1] is not element_type(f, b):
         return None
     inner = cast.inputs[0]
-    if inner.operation == "softmax" and inner.inputs[0].operation == "cast" and inner.inputs[0].inputs[1].attribute("name") == "float32":
+    if (
+        inner.operation == "softmax"
+        and inner.inputs[0].operation == "cast"
+        and inner.inputs[0].inputs[1].attribute("name") == "float32"
+    ):
         inner = f.make("softmax", (inner.inputs[0].inputs[0],), inner.attributes)
     if inner.operation != "softmax":
         return None

@@ -19,8 +19,12 @@ MAXIMUM_PATHS = 256
 
 def difference(old: Translation, new: Translation) -> str | None:
     """None where `new` is the same program as `old`; else what differs, in a sentence for people."""
+    unbound = new.unbound_reads - old.unbound_reads
+    if unbound:
+        return f"the edited code may read {min(unbound)} where it is not assigned"
     form = NormalForm(EXPANSIONS)
-    olds, news = [], []
+    olds: list[Node] = []
+    news: list[Node] = []
     for translation, out in ((old, olds), (new, news)):
         out.append(_wrapped(form, translation))
         out.extend(form.of(n, translation.ranks) for n in translation.program.effects if n.operation != "raise")
@@ -31,23 +35,17 @@ def difference(old: Translation, new: Translation) -> str | None:
         reason = checks.difference(before, after, {})
         if reason is not None:
             return reason
-    kept = {form.of(n.inputs[0], old.ranks) for n in old.program.effects if n.operation == "raise"}
-    added = [
-        n
-        for n in new.program.effects
-        if n.operation == "raise" and not _weaker(form.of(n.inputs[0], new.ranks), kept)
-    ]
-    return "the edit adds an error path" if added else None
+    known_errors = [form.of(n.inputs[0], old.ranks) for n in old.program.effects if n.operation == "raise"]
+    for effect in new.program.effects:
+        if effect.operation == "raise":
+            condition = form.of(effect.inputs[0], new.ranks)
+            if not any(checks.is_weaker(condition, known) for known in known_errors):
+                return "the edit adds an error path"
+    return None
 
 
-def _weaker(condition: Node, kept: set[Node]) -> bool:
-    """True for an error condition of the old text, or one that also needs more (it stands under the guard now)."""
-    parts = set(condition.inputs) if condition.operation == "logical_and" else {condition}
-    for old in kept:
-        old_parts = set(old.inputs) if old.operation == "logical_and" else {old}
-        if old_parts <= parts:
-            return True
-    return False
+def _parts(condition: Node) -> tuple[Node, ...]:
+    return condition.inputs if condition.operation == "logical_and" else (condition,)
 
 
 def _wrapped(form: NormalForm, translation: Translation) -> Node:
@@ -58,6 +56,13 @@ class _Comparison:
     def __init__(self, form: NormalForm) -> None:
         self.form = form
         self.paths = 0
+
+    def is_weaker(self, condition: Node, known: Node) -> bool:
+        """True where an error arises only if it arose before: the old condition, or that and more (the guard)."""
+        return all(
+            any(part is old or self.difference(old, part, {}) is None for part in _parts(condition))
+            for old in _parts(known)
+        )
 
     def difference(self, a: Node, b: Node, assumptions: dict[Node, bool]) -> str | None:
         if a is b or _raises(a):
@@ -82,11 +87,18 @@ class _Comparison:
 
 
 def _raises(node: Node) -> bool:
-    """True where the old program computes with None: Python raises there, so nothing needs to be kept."""
-    for inner in walk((node,)):
-        if inner.operation in ("add", "mul", "pow", "matmul", "where", "less", "permute", "softmax", "cast"):
-            if any(o.operation == "constant" and o.attribute("value") is None for o in inner.inputs):
-                return True
+    """True where the old program computes with None on this path: Python raises there, so nothing needs to be kept."""
+    seen: set[Node] = set()
+    stack = [node]
+    while stack:
+        inner = stack.pop()
+        if inner in seen or inner.operation == "choose":
+            continue  # an undecided branch may not be taken
+        seen.add(inner)
+        arithmetic = inner.operation in ("add", "mul", "pow", "matmul", "where", "less", "permute", "softmax", "cast")
+        if arithmetic and any(o.operation == "constant" and o.attribute("value") is None for o in inner.inputs):
+            return True
+        stack.extend(inner.inputs)
     return False
 
 

@@ -90,7 +90,12 @@ def _before(detector: Detector, site: Site, inputs: dict[str, Node]) -> Node:
 
 
 def _copied(
-    detector: Detector, site: Site, raw: Node, memo: dict[Node, Node], by_normal: dict[Node, Node], inputs: dict[str, Node]
+    detector: Detector,
+    site: Site,
+    raw: Node,
+    memo: dict[Node, Node],
+    by_normal: dict[Node, Node],
+    inputs: dict[str, Node],
 ) -> Node:
     if raw.operation == "choose":
         value = decided(detector.normal[raw.inputs[0]], site.assumptions)
@@ -107,15 +112,18 @@ def _copied(
         if operand in memo:
             operands.append(memo[operand])
             continue
-        made = _stand_in(detector.normal[operand], by_normal, inputs)
+        made = _stand_in(detector, detector.normal[operand], by_normal, inputs)
         operands.append(made)
     return Node(raw.operation, tuple(operands), raw.attributes)
 
 
-def _stand_in(normal: Node, by_normal: dict[Node, Node], inputs: dict[str, Node]) -> Node:
+def _stand_in(detector: Detector, normal: Node, by_normal: dict[Node, Node], inputs: dict[str, Node]) -> Node:
     """A number or flag that the region reads from the model, as the constant the workload uses for it."""
     if normal in by_normal:
         return by_normal[normal]
+    opposite = by_normal.get(detector.form.build("logical_not", normal))
+    if opposite is not None:
+        return Node("logical_not", (opposite,))
     for bound, made in by_normal.items():
         # Part of a composite binding: the probability and flag of a dropout, the factors of a scale.
         if bound.operation == "choose" and normal in bound.inputs:

@@ -155,18 +155,29 @@ _TABLE: list[Operation] = [
             "dropout(softmax(q @ k.T * scale + mask)) @ v; a boolean mask keeps True",
         ),
         ("rms_norm", "x weight? eps?", "dims", "x / sqrt(mean(x**2) + eps) * weight over the last dims axes"),
-        ("layer_norm", "x weight? bias? eps", "dims", "(x - mean) / sqrt(var + eps) * weight + bias over the last dims axes"),
+        (
+            "layer_norm",
+            "x weight? bias? eps",
+            "dims",
+            "(x - mean) / sqrt(var + eps) * weight + bias over the last dims axes",
+        ),
         ("cross_entropy", "x target weight?", "ignore_index reduction label_smoothing", "log-softmax and NLL"),
     ),
     *_operations(
         "structure",
         ("tuple", "*", "", "several values"),
+        ("join", "a b", "", "two tuples, one after the other"),
         ("item", "x", "index", "one of several values"),
         ("field", "x", "name", "an attribute of a Python object that is not known further"),
         ("choose", "condition a b", "", "a if the (Python) condition holds, else b: a branch, not elementwise"),
         ("layer", "*", "path class", "a submodule that is not looked into"),
         ("call", "*", "target keywords", "a function that is not looked into; keywords name the last operands"),
-        ("raise", "condition *", "", "an error where the condition holds (an effect); further operands: what its message reads"),
+        (
+            "raise",
+            "condition *",
+            "",
+            "an error where the condition holds (an effect); further operands: what its message reads",
+        ),
         ("opaque", "*", "reason text", "not understood; blocks matching. Operands: every value that flows in"),
     ),
 ]
@@ -174,5 +185,11 @@ _TABLE: list[Operation] = [
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _TABLE}
 """Every operation by name. The grammar is open to additions only: printed programs are stored in records."""
 
-ELEMENTWISE = frozenset(o.name for o in _TABLE if o.kind == "elementwise") | {"dropout", "gelu", "silu", "mish", "hardswish"}
+ELEMENTWISE = frozenset(o.name for o in _TABLE if o.kind == "elementwise") | {
+    "dropout",
+    "gelu",
+    "silu",
+    "mish",
+    "hardswish",
+}
 """Operations whose result at an index depends on the operands at that index alone."""

@@ -10,8 +10,10 @@ from importlib import resources
 from typing import cast
 
 from kernelwright.analyzers.architecture import Program
+from kernelwright.analyzers.architecture.node import walk
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.translate import translate
+from kernelwright.analyzers.normalise import NormalForm
 from kernelwright.analyzers.opportunity import Numerics, Tier
 from kernelwright.analyzers.source import Function, SourceError, parse_source
 
@@ -38,7 +40,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Variant:
-    """One definition and its kernel call. `expression` is the kernel's return expression over the parameters."""
+    """One definition and its kernel call. `expression` is the kernel's return expression over the parameters.
+
+    `required` are operations that any match must hold: a quick way to say no.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -47,6 +52,7 @@ class Variant:
     expression: ast.expr
     guard: ast.expr | None = None
     guard_program: Program | None = None
+    required: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -187,7 +193,17 @@ def _variant(scope: Scope, name: str, definition: Function, kernel: Function, gu
         _returned(kernel),
         _returned(guard) if guard is not None else None,
         programs[2] if guard is not None else None,
+        _required(programs[0]),
     )
+
+
+_DISPENSABLE = frozenset({"input", "constant", "dtype", "dtype_of", "add", "mul", "permute", "dropout", "cast", "size"})
+
+
+def _required(definition: Program) -> frozenset[str]:
+    form = NormalForm()
+    normal = form.of(definition.outputs[0])
+    return frozenset(n.operation for n in walk((normal,))) - _DISPENSABLE
 
 
 def _returned(function: Function) -> ast.expr:

@@ -10,7 +10,7 @@ from kernelwright.analyzers.frontends.torch.classes import prepare_class
 from kernelwright.analyzers.frontends.torch.expressions import CONSTANTS, Expressions
 from kernelwright.analyzers.frontends.torch.functions import FUNCTIONS, METHODS, call_function, call_method
 from kernelwright.analyzers.frontends.torch.graph import Graph, tensor
-from kernelwright.analyzers.frontends.torch.layers import CONTAINERS, call_layer, layer_operation
+from kernelwright.analyzers.frontends.torch.layers import call_layer, layer_operation
 from kernelwright.analyzers.frontends.torch.rearrange import rearrange
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.values import (
@@ -29,7 +29,15 @@ Arguments = tuple[Value, ...]
 
 _PURE_MODULES = ("torch.", "math.", "numpy.", "einops.", "operator.", "typing.", "builtins.")
 _TRANSPARENT_DECORATORS = frozenset(
-    {"staticmethod", "classmethod", "property", "torch.no_grad", "torch.jit.ignore", "torch.jit.export", "typing.overload"}
+    {
+        "staticmethod",
+        "classmethod",
+        "property",
+        "torch.no_grad",
+        "torch.jit.ignore",
+        "torch.jit.export",
+        "typing.overload",
+    }
 )
 
 
@@ -81,10 +89,7 @@ class Calls(Expressions):
         return self.graph.node("attribute", path=path, kind="flag" if name == "training" else kind)
 
     def scope_of(self, closure: Closure) -> Scope:
-        if closure.source is self.scope.source:
-            return self.scope
-        found = self.scope._foreign.get(closure.source.path)
-        return found if found is not None else Scope(closure.source, self.scope.resolver)
+        return self.scope.of(closure.source)
 
     # ---- calls
 
@@ -107,9 +112,9 @@ class Calls(Expressions):
                 else:
                     unknown.append(value)
             else:
-                arguments.append(self.evaluate(argument))
+                arguments.append(self.passed(argument))
         for keyword in e.keywords:
-            value = self.evaluate(keyword.value)
+            value = self.passed(keyword.value)
             if keyword.arg is None:
                 if isinstance(value, TableValue):
                     keywords.extend((str(k), v) for k, v in value.entries.items())
@@ -127,6 +132,11 @@ class Calls(Expressions):
             if isinstance(callee, BoundMethod):
                 inputs.insert(0, callee.receiver)
             return self.opaque(e, str(error), *inputs)
+
+    def passed(self, e: ast.expr) -> Value:
+        """An argument's value; an attribute of an object (`config.size`) is a value here, not a method to be called."""
+        value = self.evaluate(e)
+        return self.node_of(value) if isinstance(value, BoundMethod) else value
 
     def invoke(self, callee: Value, arguments: Arguments, keywords: Keywords) -> Value:
         if isinstance(callee, Closure):
@@ -180,7 +190,7 @@ class Calls(Expressions):
 
     def call_module(self, module: ModuleValue, arguments: Arguments, keywords: Keywords) -> Value:
         forward = module.facts.methods.get("forward")
-        if module.path and not self.follow_submodules or forward is None:
+        if (module.path and not self.follow_submodules) or forward is None:
             nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
             made = layer_operation(self.graph, module.path or "self", module.facts.name, nodes)
             if keywords:
@@ -231,7 +241,6 @@ class Calls(Expressions):
             scope, local = elsewhere
             function = scope.source.module_functions.get(local)
             if function is not None:
-                self.scope._foreign.setdefault(scope.source.path, scope)
                 return self.followed(Closure(function.node, scope.source, {}, None, function), arguments, keywords)
         if name.startswith(_PURE_MODULES):
             nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
@@ -269,11 +278,12 @@ class Calls(Expressions):
         names = [a.arg for a in (*form.posonlyargs, *form.args)]
         bound: dict[str, Value] = {}
         static_method = any(_decorator_name(d) == "staticmethod" for d in getattr(closure.node, "decorator_list", []))
-        if closure.owner is not None and names and not static_method and not isinstance(closure.node, ast.Lambda):
-            if closure.function is not None:
-                bound[names.pop(0)] = closure.owner
-        for name, value in zip(names, arguments, strict=False):
-            bound[name] = value
+        is_method = (
+            closure.owner is not None and closure.function is not None and not isinstance(closure.node, ast.Lambda)
+        )
+        if is_method and closure.owner is not None and names and not static_method:
+            bound[names.pop(0)] = closure.owner
+        bound.update(zip(names, arguments, strict=False))
         extra = arguments[len(names) :]
         if form.vararg is not None:
             bound[form.vararg.arg] = self.graph.tuple(*(self.node_of(v) for v in extra))
@@ -290,7 +300,9 @@ class Calls(Expressions):
                 raise NotUnderstood(f"unknown argument {name}")
         if form.kwarg is not None:
             bound[form.kwarg.arg] = TableValue(rest)
-        defaults = dict(zip(names[len(names) - len(form.defaults) :], form.defaults, strict=True)) if form.defaults else {}
+        defaults = (
+            dict(zip(names[len(names) - len(form.defaults) :], form.defaults, strict=True)) if form.defaults else {}
+        )
         defaults.update({a.arg: d for a, d in zip(form.kwonlyargs, form.kw_defaults, strict=True) if d is not None})
         for name in (*names, *only):
             if name not in bound:
@@ -302,7 +314,10 @@ class Calls(Expressions):
     def transparent(self, decorator: ast.expr) -> bool:
         """True for a decorator that leaves the function's result alone."""
         name = self.scope.qualified(decorator.func if isinstance(decorator, ast.Call) else decorator)
-        return name in _TRANSPARENT_DECORATORS or (name or "").rpartition(".")[2] in ("cached_property", "torch_compile")
+        return name in _TRANSPARENT_DECORATORS or (name or "").rpartition(".")[2] in (
+            "cached_property",
+            "torch_compile",
+        )
 
     # ---- builtins
 
@@ -326,7 +341,11 @@ class Calls(Expressions):
         number = value.attribute("value")
         if value.operation == "constant" and isinstance(number, int | float):
             return self.graph.constant(int(number))
-        return value if value.operation in ("size", "floordiv", "rank") else self.graph.node("call", value, target="builtins.int", keywords=())
+        return (
+            value
+            if value.operation in ("size", "floordiv", "rank")
+            else self.graph.node("call", value, target="builtins.int", keywords=())
+        )
 
     def _builtin_tuple(self, arguments: Arguments, keywords: Keywords) -> Value:
         if not arguments:
@@ -353,7 +372,9 @@ class Calls(Expressions):
         return self.graph.tuple(*(self.graph.tuple(*(self.node_of(v) for v in row)) for row in rows))
 
     def _builtin_range(self, arguments: Arguments, keywords: Keywords) -> Value:
-        bounds = [a.attribute("value") if isinstance(a, Node) and a.operation == "constant" else None for a in arguments]
+        bounds = [
+            a.attribute("value") if isinstance(a, Node) and a.operation == "constant" else None for a in arguments
+        ]
         if bounds and all(isinstance(b, int) for b in bounds):
             numbers = range(*(b for b in bounds if isinstance(b, int)))
             if len(numbers) <= 64:
@@ -364,7 +385,9 @@ class Calls(Expressions):
         value, kinds = arguments
         if isinstance(kinds, Node) and kinds.operation == "global" and kinds.attribute("name") == "torch.Tensor":
             return self.graph.node("is_tensor", self.node_of(value))
-        return self.graph.node("call", self.node_of(value), self.node_of(kinds), target="builtins.isinstance", keywords=())
+        return self.graph.node(
+            "call", self.node_of(value), self.node_of(kinds), target="builtins.isinstance", keywords=()
+        )
 
     def _builtin_hasattr(self, arguments: Arguments, keywords: Keywords) -> Value:
         return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.hasattr", keywords=())

@@ -22,8 +22,7 @@ def prepare_class(scope: Scope, facts: ClassFacts) -> None:
     from kernelwright.analyzers.frontends.torch.evaluate import Evaluator
     from kernelwright.analyzers.frontends.torch.expressions import Frame
 
-    home = scope if facts.source is scope.source else scope._foreign.get(facts.source.path, Scope(facts.source, scope.resolver))
-    evaluator = Evaluator(home, Graph())
+    evaluator = Evaluator(scope.of(facts.source), Graph())
     own = ModuleValue(facts)
     frame = Frame({}, own)
     arguments = init.node.args

@@ -49,6 +49,15 @@ class Facts:
             inner = self.known(graph, condition.inputs[0])
             return graph.unary("logical_not", inner) if inner.operation == "constant" else condition
         value = self._known.get(condition_key(condition))
+        if value is None and condition.operation in ("logical_and", "logical_or"):
+            # One operand may decide the whole.
+            deciding = condition.operation == "logical_or"
+            parts = [self.known(graph, operand) for operand in condition.inputs]
+            known = [bool(p.attribute("value")) for p in parts if p.operation == "constant"]
+            if deciding in known:
+                value = deciding
+            elif len(known) == len(parts):
+                value = not deciding
         return condition if value is None else graph.constant(value)
 
     def remember(self, condition: Node, value: bool) -> None:

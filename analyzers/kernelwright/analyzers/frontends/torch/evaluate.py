@@ -85,8 +85,8 @@ class Evaluator(Calls):
         elif isinstance(s, FunctionNode):
             self.frame.environment[s.name] = Closure(s, self.scope.source, self.frame.environment, self.frame.owner)
         elif isinstance(s, ast.Import | ast.ImportFrom):
-            for name, target in import_names(s).items():
-                self.frame.environment[name] = self.graph.node("global", name=target)
+            for name, imported in import_names(s).items():
+                self.frame.environment[name] = self.graph.node("global", name=imported)
         elif isinstance(s, ast.Assert):
             failed = self.graph.unary("logical_not", self.graph.truth(self.evaluate(s.test)))
             self.effect("raise", conjunction(self.graph, [*self.frame.path, failed]) or failed)
@@ -110,7 +110,9 @@ class Evaluator(Calls):
     def raising(self, s: ast.Raise) -> None:
         read: list[Node] = []
         if s.exc is not None:
-            read = [n for n in (self.node_of(self.evaluate(e)) for e in _values_read(s.exc)) if n.operation != "constant"]
+            read = [
+                n for n in (self.node_of(self.evaluate(e)) for e in _values_read(s.exc)) if n.operation != "constant"
+            ]
         condition = conjunction(self.graph, self.frame.path) or self.graph.constant(True)
         self.locate(s)
         self.effect("raise", condition, *read)
@@ -158,7 +160,9 @@ class Evaluator(Calls):
                 assert bound is not None
                 missing = self.graph.node("opaque", reason="unbound", text=name)
                 if isinstance(bound, Node):
-                    out[name] = self.graph.node("choose", condition, *((bound, missing) if a is not None else (missing, bound)))
+                    out[name] = self.graph.node(
+                        "choose", condition, *((bound, missing) if a is not None else (missing, bound))
+                    )
                 else:
                     out[name] = bound
             else:

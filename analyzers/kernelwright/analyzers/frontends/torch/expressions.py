@@ -85,6 +85,8 @@ class Expressions:
         self.frames: list[Frame] = []
         self.effects: list[Node] = []
         self.active: set[ast.AST] = set()
+        self.unbound_reads: set[str] = set()
+        self.captured: frozenset[str] = frozenset()
         self.facts = Facts()
 
     @property
@@ -136,7 +138,9 @@ class Expressions:
         if isinstance(value, BoundMethod):
             return self.graph.node("field", value.receiver, name=value.name)
         entries = [(k, v) for k, v in value.entries.items()]
-        return self.graph.node("call", *(self.node_of(v) for _, v in entries), target="dict", keywords=tuple(str(k) for k, _ in entries))
+        return self.graph.node(
+            "call", *(self.node_of(v) for _, v in entries), target="dict", keywords=tuple(str(k) for k, _ in entries)
+        )
 
     def choose(self, condition: Node, a: Value, b: Value) -> Value:
         if a is b:
@@ -148,7 +152,12 @@ class Expressions:
                 parts = (self.node_of(self.choose(condition, x, y)) for x, y in zip(a.inputs, b.inputs, strict=True))
                 return self.graph.tuple(*parts)
             return self.graph.node("choose", condition, a, b)
-        if isinstance(a, LayerValue) and isinstance(b, LayerValue) and a.class_name == b.class_name and a.path == b.path:
+        if (
+            isinstance(a, LayerValue)
+            and isinstance(b, LayerValue)
+            and a.class_name == b.class_name
+            and a.path == b.path
+        ):
             return a
         if isinstance(a, ModuleValue) and isinstance(b, ModuleValue) and a.facts is b.facts and a.path == b.path:
             return a
@@ -165,9 +174,10 @@ class Expressions:
                 count = value.attribute("count")
                 if isinstance(count, int):
                     return [self.graph.node("item", value, index=i) for i in range(count)]
-        if isinstance(value, LayerValue) and value.class_name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
-            if value.arguments and all(isinstance(v, LayerValue | ModuleValue) for v in value.arguments):
-                return list(value.arguments)
+        contains = isinstance(value, LayerValue) and value.class_name in ("torch.nn.ModuleList", "torch.nn.Sequential")
+        if contains and isinstance(value, LayerValue) and value.arguments:
+            layers = [v for v in value.arguments if isinstance(v, LayerValue | ModuleValue)]
+            return list(layers) if len(layers) == len(value.arguments) else None
         return None
 
     def element(self, value: Value) -> Value:
@@ -200,7 +210,29 @@ class Expressions:
 
     def _name(self, e: ast.Name) -> Value:
         value = self.frame.environment.get(e.id)
-        return value if value is not None else self.global_value(e.id)
+        if value is None:
+            value = self.global_value(e.id)
+            if isinstance(value, Node) and value.operation == "global" and not self.scope.defines(e.id):
+                self.unbound_reads.add(e.id)
+        elif isinstance(value, Node) and self.may_be_unbound(value, 12):
+            self.unbound_reads.add(e.id)
+        return value
+
+    def may_be_unbound(self, value: Node, depth: int) -> bool:
+        """True where a name may not have been assigned on the path that reads it."""
+        if value.operation == "opaque":
+            return value.attribute("reason") == "unbound"
+        if value.operation != "choose" or depth == 0:
+            return False
+        condition, *arms = value.inputs
+        known = self.facts.known(self.graph, condition)
+        if known.operation == "constant":
+            return self.may_be_unbound(arms[0 if known.attribute("value") else 1], depth - 1)
+        for arm, outcome in zip(arms, (True, False), strict=True):
+            with self.facts.assuming(condition, outcome):
+                if self.may_be_unbound(arm, depth - 1):
+                    return True
+        return False
 
     def _tuple(self, e: ast.Tuple | ast.List) -> Value:
         parts: list[Node] = []
@@ -377,7 +409,10 @@ class Expressions:
         index_values: list[Node | slice] = []
         for part in parts:
             if isinstance(part, ast.Slice):
-                bounds = (self.node_of(self.evaluate(b)) if b is not None else None for b in (part.lower, part.upper, part.step))
+                bounds = (
+                    self.node_of(self.evaluate(b)) if b is not None else None
+                    for b in (part.lower, part.upper, part.step)
+                )
                 index_values.append(slice(*bounds))
             else:
                 index_values.append(self.node_of(self.evaluate(part)))
@@ -408,12 +443,20 @@ class Expressions:
                 return self.graph.node("dtype", name=DTYPES[full])
             return self.graph.node("global", name=full)
         if base.operation == "call" and base.attribute("target") == "torch.finfo":
-            return self.graph.node(f"finfo_{name}", *base.inputs) if name in ("min", "max", "eps") else BoundMethod(base, name)
+            return (
+                self.graph.node(f"finfo_{name}", *base.inputs)
+                if name in ("min", "max", "eps")
+                else BoundMethod(base, name)
+            )
         simple = {"shape": "shape", "dtype": "dtype_of", "ndim": "rank"}.get(name)
         if simple is not None:
             return self.graph.node(simple, base)
         if name in ("T", "mT"):
-            return self.graph.node("transpose", base, a=-2, b=-1) if name == "mT" else self.graph.node("transpose", base, a=0, b=1)
+            return (
+                self.graph.node("transpose", base, a=-2, b=-1)
+                if name == "mT"
+                else self.graph.node("transpose", base, a=0, b=1)
+            )
         if name == "data":
             return self.graph.node("detach", base)
         if name in ("device", "is_cuda", "requires_grad", "grad", "layout"):
@@ -425,6 +468,9 @@ class Expressions:
     def assign(self, target: ast.expr, value: Value, statement: ast.stmt | None) -> None:
         if isinstance(target, ast.Name):
             self.frame.environment[target.id] = value
+            if target.id in self.captured and isinstance(value, Node) and len(self.frames) == 1:
+                # A nested function reads the name whenever it is called.
+                self.effect("opaque", value, reason="captured", text=target.id)
         elif isinstance(target, ast.Tuple | ast.List):
             self.unpack(target, value, statement)
         elif isinstance(target, ast.Attribute):
@@ -499,7 +545,12 @@ class Expressions:
             for name, value in frame.environment.items():
                 if value is old:
                     frame.environment[name] = new
-                elif isinstance(value, Node) and value is not new and view_root(value) is root and value.operation != "tuple":
+                elif (
+                    isinstance(value, Node)
+                    and value is not new
+                    and view_root(value) is root
+                    and value.operation != "tuple"
+                ):
                     blurred = self.graph.node("opaque", value, new, reason="changed in place", text=name)
                     frame.environment[name] = blurred
         if root.operation in ("input", "parameter", "attribute"):

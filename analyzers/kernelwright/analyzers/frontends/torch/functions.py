@@ -41,7 +41,9 @@ def _row(names: str, parameters: str, build: Build, method: str = "") -> None:
         METHODS[name] = row
 
 
-def call_function(graph: Graph, name: str, arguments: tuple[Value, ...], keywords: tuple[tuple[str, Value], ...]) -> Node:
+def call_function(
+    graph: Graph, name: str, arguments: tuple[Value, ...], keywords: tuple[tuple[str, Value], ...]
+) -> Node:
     """Translate a call of a qualified name.
 
     Raises:
@@ -83,7 +85,21 @@ def _two(operation: str) -> Build:
     return build
 
 
-for _name in ("exp", "log", "sin", "cos", "tanh", "erf", "sqrt", "rsqrt", "abs", "neg", "reciprocal", "sigmoid", "relu"):
+for _name in (
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "sqrt",
+    "rsqrt",
+    "abs",
+    "neg",
+    "reciprocal",
+    "sigmoid",
+    "relu",
+):
     _row(f"{_T}{_name} {_F}{_name} torch.special.{_name}", "input", _one(_name), _name)
 _row("torch.special.expit", "input", _one("sigmoid"))
 _row("torch.negative", "input", _one("neg"), "negative")
@@ -94,7 +110,12 @@ _row("math.log numpy.log", "input", _one("log"))
 _row("math.tanh numpy.tanh", "input", _one("tanh"))
 _row("math.erf", "input", _one("erf"))
 _row(f"{_F}softplus", "input", _one("softplus"))
-_row("torch.square numpy.square", "input", lambda g, a, _: g.binary("pow", tensor(a["input"], "x"), g.constant(2)), "square")
+_row(
+    "torch.square numpy.square",
+    "input",
+    lambda g, a, _: g.binary("pow", tensor(a["input"], "x"), g.constant(2)),
+    "square",
+)
 for _name, _names, _method in (
     ("add", "torch.add", "add"),
     ("sub", "torch.sub torch.subtract", "sub subtract"),
@@ -117,13 +138,20 @@ for _name, _names, _method in (
     ("matmul", "torch.matmul torch.bmm torch.mm", "matmul bmm mm"),
 ):
     _row(_names, "input other", _two(_name), _method)
-_row("torch.bmm", "input mat2", lambda g, a, _: g.binary("matmul", tensor(a["input"], "a"), tensor(a["mat2"], "b")), "bmm mm")
+_row(
+    "torch.bmm",
+    "input mat2",
+    lambda g, a, _: g.binary("matmul", tensor(a["input"], "a"), tensor(a["mat2"], "b")),
+    "bmm mm",
+)
 
 
 def _upcast(g: Graph, a: Arguments) -> Node:
     x = tensor(a["input"], "input")
     dtype = a.get("dtype")
-    if dtype is None or (isinstance(dtype, Node) and dtype.operation == "constant" and dtype.attribute("value") is None):
+    if dtype is None or (
+        isinstance(dtype, Node) and dtype.operation == "constant" and dtype.attribute("value") is None
+    ):
         return x
     return g.node("cast", x, element_type(g, dtype))
 
@@ -217,6 +245,12 @@ for _method, _name in (("bool", "bool"), ("long", "int64"), ("int", "int32"), ("
     _row("", "input", _cast(_name), _method)
 
 
+def _is_device(value: Node) -> bool:
+    if value.operation == "field":
+        return value.attribute("name") == "device"
+    return value.operation == "constant" and isinstance(value.attribute("value"), str)
+
+
 def _to(g: Graph, a: Arguments, rest: tuple[Value, ...]) -> Node:
     x = tensor(a["input"], "x")
     given = [value for value in (a.get("target"), a.get("dtype"), *rest) if value is not None]
@@ -226,9 +260,7 @@ def _to(g: Graph, a: Arguments, rest: tuple[Value, ...]) -> Node:
             raise NotUnderstood("to() with something that is no dtype, device or tensor")
         if value.operation in ("dtype", "dtype_of") or DTYPES.get(str(value.attribute("name"))) is not None:
             x = g.node("cast", x, element_type(g, value))
-        elif value.operation == "field" and value.attribute("name") == "device":
-            moved = True
-        elif value.operation == "constant" and isinstance(value.attribute("value"), str):
+        elif _is_device(value):
             moved = True
         else:
             raise NotUnderstood("to() with a value that may be a dtype, a device or a tensor")
@@ -312,7 +344,12 @@ def _flatten(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
 
 
 _row("torch.flatten", "input start_dim? end_dim?", _flatten, "flatten")
-_row("", "input memory_format?", lambda g, a, _: g.node("contiguous", tensor(a["input"], "x")), "contiguous clone cpu cuda")
+_row(
+    "",
+    "input memory_format?",
+    lambda g, a, _: g.node("contiguous", tensor(a["input"], "x")),
+    "contiguous clone cpu cuda",
+)
 _row("torch.clone", "input", lambda g, a, _: g.node("contiguous", tensor(a["input"], "x")))
 _row("", "input", lambda g, a, _: g.node("detach", tensor(a["input"], "x")), "detach")
 _row("", "input", lambda g, a, _: g.node("transpose", tensor(a["input"], "x"), a=0, b=1), "t")
@@ -396,7 +433,11 @@ def _dropout(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
 
 
 _row(f"{_F}dropout", "input p? training? inplace?", _dropout)
-_row("torch.dropout", "input p train", lambda g, a, _: g.node("dropout", *(tensor(a[k], k) for k in ("input", "p", "train"))))
+_row(
+    "torch.dropout",
+    "input p train",
+    lambda g, a, _: g.node("dropout", *(tensor(a[k], k) for k in ("input", "p", "train"))),
+)
 
 
 def _optional(g: Graph, a: Arguments, name: str) -> Node:

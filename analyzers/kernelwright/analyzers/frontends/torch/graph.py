@@ -87,6 +87,8 @@ class Graph:
                 pass
         if operation == "add" and left.operation == right.operation == "tuple":
             return self.node("tuple", *left.inputs, *right.inputs)
+        if operation == "add" and (_is_sequence(left) or _is_sequence(right)):
+            return self.node("join", left, right)
         return self.node(operation, left, right)
 
     def unary(self, operation: str, value: Node) -> Node:
@@ -129,7 +131,18 @@ class Graph:
         return self.node("tuple", *values)
 
 
-MAYBE_NONE = frozenset({"input", "attribute", "item", "choose", "call", "layer", "opaque", "field", "global", "parameter"})
+def _is_sequence(node: Node) -> bool:
+    """True for a tuple or a shape: `+` joins them and must keep their order."""
+    if node.operation == "slice":
+        return _is_sequence(node.inputs[0])
+    if node.operation == "choose":
+        return _is_sequence(node.inputs[1]) or _is_sequence(node.inputs[2])
+    return node.operation in ("tuple", "shape", "join")
+
+
+MAYBE_NONE = frozenset(
+    {"input", "attribute", "item", "choose", "call", "layer", "opaque", "field", "global", "parameter"}
+)
 """Operations whose value may be None; everything else is a tensor or a number."""
 
 

@@ -127,9 +127,7 @@ def _conv(g: Graph, layer: LayerValue, a: Arguments, x: Node) -> Node:
     if "padding_mode" in a and static(a["padding_mode"], "padding_mode") != "zeros":
         raise NotUnderstood("convolution with another padding mode")
     defaults = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1}
-    attributes = {
-        name: static(a[name], name) if name in a else default for name, default in defaults.items()
-    }
+    attributes = {name: static(a[name], name) if name in a else default for name, default in defaults.items()}
     dimensions = int(layer.class_name[-2])
     bias = g.none if _absent(a.get("bias")) else _parameter(g, layer, "bias")
     return g.node("conv", x, _parameter(g, layer, "weight"), bias, dimensions=dimensions, **attributes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kernelwright.analyzers.frontends.torch.values import ClassFacts
-from kernelwright.analyzers.source import Function, SourceFile
+from kernelwright.analyzers.source import Function, SourceFile, blocks_of
 
 
 class Resolver(Protocol):
@@ -25,7 +26,21 @@ class Scope:
     source: SourceFile
     resolver: Resolver | None = None
     _classes: dict[str, ClassFacts] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
     _foreign: dict[str, Scope | None] = field(default_factory=dict)
+
+    def defines(self, name: str) -> bool:
+        """True for a name the module (or Python) may define: then reading it is no mistake."""
+        if not self._names:
+            tree = self.source.tree
+            self._names.update(dir(builtins), self.source.imports, ("__file__", "__name__", "super"))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
+                    self._names.add("*")
+                elif isinstance(node, ast.Global):
+                    self._names.update(node.names)
+            self._names.update(_bound_names(tree.body))
+        return name in self._names or "*" in self._names
 
     def class_facts(self, name: str) -> ClassFacts | None:
         """Facts on a class of this file (not yet with the values `__init__` stores: the evaluator adds them)."""
@@ -73,6 +88,13 @@ class Scope:
             return self.qualified(node.value)
         return None
 
+    def of(self, source: SourceFile) -> Scope:
+        """The scope of a file reached from here."""
+        if source is self.source:
+            return self
+        found = self._foreign.get(source.path)
+        return found if found is not None else Scope(source, self.resolver)
+
     def elsewhere(self, qualified_name: str) -> tuple[Scope, str] | None:
         """The scope and local name of something another file defines, or None where it is out of reach."""
         if self.resolver is None:
@@ -95,7 +117,29 @@ def _stored_outside_init(methods: dict[str, Function]) -> set[str]:
         if name == "__init__":
             continue
         for node in ast.walk(method.node):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                if isinstance(node.value, ast.Name) and node.value.id == "self":
-                    found.add(node.attr)
+            stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            if (
+                stored
+                and isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "self"
+            ):
+                found.add(node.attr)
     return found
+
+
+def _bound_names(body: list[ast.stmt]) -> set[str]:
+    """Names a module's top level binds, also inside its `if`, `try` and loops."""
+    names: set[str] = set()
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(statement.name)
+            continue
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            elif isinstance(node, ast.alias):
+                names.add((node.asname or node.name).partition(".")[0])
+        for block in blocks_of(statement):
+            names |= _bound_names(block)
+    return names

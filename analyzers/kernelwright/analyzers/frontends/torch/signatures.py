@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 from kernelwright.analyzers.frontends.torch.values import NotUnderstood, Value
 
@@ -15,7 +15,7 @@ class Signature:
     variadic: str | None
 
 
-@lru_cache(maxsize=None)
+@cache
 def signature(text: str) -> Signature:
     """`"input dim dtype? *sizes"`: names in order, `?` marks optional ones, `*` collects the rest."""
     names: list[str] = []

@@ -18,14 +18,18 @@ def subscript(graph: Graph, base: Node, index: list[Node | slice]) -> Node:
         if index[0].operation == "constant" and isinstance(number, int):
             return graph.node("size", base.inputs[0], dim=number)
     if base.operation == "tuple" and len(index) == 1 and isinstance(index[0], slice):
-        bounds = [None if b is None else b.attribute("value", "?") for b in (index[0].start, index[0].stop, index[0].step)]
+        bounds = [
+            None if b is None else b.attribute("value", "?") for b in (index[0].start, index[0].stop, index[0].step)
+        ]
         if all(b is None or isinstance(b, int) for b in bounds):
             return graph.tuple(*base.inputs[slice(*bounds)])
     ellipses = [i for i, part in enumerate(index) if _is_ellipsis(part)]
     if len(ellipses) > 1:
         raise NotUnderstood("index with two ellipses")
     if any(isinstance(part, Node) and not _is_simple(part) for part in index):
-        flat = [p if isinstance(p, Node) else graph.node("opaque", reason="slice among tensors", text="") for p in index]
+        flat = [
+            p if isinstance(p, Node) else graph.node("opaque", reason="slice among tensors", text="") for p in index
+        ]
         return graph.node("take", base, *flat)
     value = base
     front = index[: ellipses[0]] if ellipses else index

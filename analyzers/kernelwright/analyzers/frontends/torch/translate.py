@@ -12,16 +12,17 @@ from kernelwright.analyzers.frontends.torch.expressions import Environment, Fram
 from kernelwright.analyzers.frontends.torch.graph import Graph, Origin
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.values import ClassFacts, ModuleValue
-from kernelwright.analyzers.source import Function, SourceFile
+from kernelwright.analyzers.source import Function, FunctionNode, SourceFile
 
 
 @dataclass(frozen=True)
 class Translation:
     """A function's program, and what an edit needs to know: where each node was made and which names live where.
 
-    `expressions` maps a node to the expression of this function it is the value of; `environments` maps each statement of the function (not of followed calls) to the names before it runs, `paths` to the
-    conditions of the branches it stands in. `ranks` holds axis counts proven by unpacking or patterns. `facts` is the
-    class of a method.
+    `expressions` maps a node to the expression of this function it is the value of; `environments` maps each statement of
+    the function (not of followed calls) to the names before it runs, `paths` to the conditions of the branches it stands
+    in. `ranks` holds axis counts proven by unpacking or patterns. `facts` is the
+    class of a method; `unbound_reads` are names that may be read without having been assigned.
     """
 
     function: Function
@@ -33,6 +34,7 @@ class Translation:
     ranks: dict[Node, int] = field(repr=False)
     source: SourceFile = field(repr=False)
     facts: ClassFacts | None = None
+    unbound_reads: frozenset[str] = frozenset()
 
 
 def translate(scope: Scope, function: Function, *, follow_submodules: bool = False) -> Translation:
@@ -57,11 +59,38 @@ def translate(scope: Scope, function: Function, *, follow_submodules: bool = Fal
         environment[name] = node
     evaluator.frames.append(Frame(environment, owner))
     evaluator.active.add(function.node)
+    evaluator.captured = _captured_names(function.node)
     falls = evaluator.run(function.node.body)
     output = evaluator.result(evaluator.frame, falls)
     layers = layers_of(facts) if facts is not None else ()
     program = Program(function.qualified_name, tuple(inputs), (output,), tuple(evaluator.effects), layers)
-    return Translation(function, program, graph.origins, graph.expressions, evaluator.environments, evaluator.paths, graph.ranks, scope.source, facts)
+    return Translation(
+        function,
+        program,
+        graph.origins,
+        graph.expressions,
+        evaluator.environments,
+        evaluator.paths,
+        graph.ranks,
+        scope.source,
+        facts,
+        frozenset(evaluator.unbound_reads),
+    )
+
+
+def _captured_names(function: FunctionNode) -> frozenset[str]:
+    """Names of the function that something inside it may read at any time: nested functions, `locals()`, `eval`."""
+    names: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and node is not function:
+            names.update(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("locals", "vars", "eval", "exec")
+        ):
+            names.update(n.id for n in ast.walk(function) if isinstance(n, ast.Name))
+    return frozenset(names)
 
 
 def _class_of(scope: Scope, function: Function) -> ClassFacts | None:

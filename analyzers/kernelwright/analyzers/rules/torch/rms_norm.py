@@ -64,6 +64,18 @@ def guard_uncast(x, eps):
     return x.dtype == torch.float32
 
 
+def definition_half_cast(x, eps: Number):
+    return x * torch.rsqrt(x.to(torch.float32).pow(2).mean(-1, keepdim=True) + eps)
+
+
+def kernel_half_cast(x, eps):
+    return F.rms_norm(x, (x.shape[-1],), eps=eps)
+
+
+def guard_half_cast(x, eps):
+    return x.dtype == torch.float32
+
+
 matches = (
     """
     import torch

@@ -168,6 +168,21 @@ matches = (
             scale=0.125,
         )
     """,
+    """
+    import torch
+    import torch.nn.functional as F
+    def plain(q, k, v, mask=None):
+        w = q @ k.transpose(-2, -1)
+        if mask is not None:
+            w = w + mask
+        w = w.softmax(-1)
+        return w @ v
+    ---
+    import torch
+    import torch.nn.functional as F
+    def plain(q, k, v, mask=None):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+    """,
 )
 
 does_not_match = (
