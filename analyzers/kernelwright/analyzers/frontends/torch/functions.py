@@ -569,7 +569,7 @@ def _filled(g: Graph, value: Node, sizes: tuple[Node, ...], a: Arguments) -> Nod
 
 
 for _name, _value in (("ones", 1.0), ("zeros", 0.0)):
-    FUNCTIONS[f"{_T}{_name}"] = TorchFunction("size *rest", _full(_value))
+    FUNCTIONS[f"{_T}{_name}"] = TorchFunction("size *rest dtype? device? requires_grad? layout?", _full(_value))
 
 
 def _full_value(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:

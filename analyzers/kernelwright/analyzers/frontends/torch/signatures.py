@@ -10,6 +10,7 @@ from kernelwright.analyzers.frontends.torch.values import NotUnderstood, Value
 
 @dataclass(frozen=True, slots=True)
 class Signature:
+    positional: tuple[str, ...]
     names: tuple[str, ...]
     required: frozenset[str]
     variadic: str | None
@@ -17,19 +18,23 @@ class Signature:
 
 @cache
 def signature(text: str) -> Signature:
-    """`"input dim dtype? *sizes"`: names in order, `?` marks optional ones, `*` collects the rest."""
+    """`"input dim? *sizes dtype?"`: names in order, `?` marks optional ones, `*` collects the rest, later ones are
+    passed by keyword only."""
+    positional: list[str] = []
     names: list[str] = []
     required: set[str] = set()
     variadic: str | None = None
     for word in text.split():
         if word.startswith("*"):
             variadic = word[1:]
-        elif word.endswith("?"):
-            names.append(word[:-1])
-        else:
-            names.append(word)
+            continue
+        name = word.rstrip("?")
+        names.append(name)
+        if variadic is None:
+            positional.append(name)
+        if name == word:
             required.add(word)
-    return Signature(tuple(names), frozenset(required), variadic)
+    return Signature(tuple(positional), tuple(names), frozenset(required), variadic)
 
 
 def bind(
@@ -41,8 +46,8 @@ def bind(
         NotUnderstood: too many, unknown, doubled or missing arguments.
     """
     form = signature(text)
-    bound: dict[str, Value] = dict(zip(form.names, arguments, strict=False))
-    rest = arguments[len(form.names) :]
+    bound: dict[str, Value] = dict(zip(form.positional, arguments, strict=False))
+    rest = arguments[len(form.positional) :]
     if rest and form.variadic is None:
         raise NotUnderstood("more arguments than the function takes")
     for name, value in keywords:
