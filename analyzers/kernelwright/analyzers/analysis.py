@@ -67,7 +67,7 @@ def analyse(text: str, path: str, settings: Settings = Settings()) -> FileAnalys
     plans: dict[str, tuple[TextEdit, ...]] = {}
     counts: Counter[str] = Counter()
     for function in source.functions:
-        if not _worth_translating(function):
+        if not _worth_translating(function) or _is_compiled_apart(scope, function):
             continue
         translation = translate(scope, function)
         detector = Detector(translation)
@@ -102,6 +102,16 @@ def _worth_translating(function: Function) -> bool:
     return (
         any(isinstance(n, ast.BinOp | ast.Call) for n in ast.walk(function.node)) and function.node.name != "__init__"
     )
+
+
+def _is_compiled_apart(scope: Scope, function: Function) -> bool:
+    """True for TorchScript functions and autograd functions: their bodies follow rules of their own and are left alone."""
+    for decorator in function.node.decorator_list:
+        name = scope.qualified(decorator.func if isinstance(decorator, ast.Call) else decorator) or ""
+        if name.startswith("torch.jit.script"):
+            return True
+    bases = function.class_node.bases if function.class_node is not None else []
+    return any((scope.qualified(base) or "").endswith("autograd.Function") for base in bases)
 
 
 def _opportunity(detector: Detector, site: Site, settings: Settings) -> tuple[Opportunity, tuple[TextEdit, ...] | None]:

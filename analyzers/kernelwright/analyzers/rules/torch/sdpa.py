@@ -48,7 +48,7 @@ lifted = ("q", "k", "v")
 conditions = ("last_axis", "rank", "scale", "mask", "masked_rows", "dropout_flag", "hooks", "double_backward")
 
 
-def definition_additive(q, k, v, mask: Mask = 0, p: Number = 0, scale: Number = 1):
+def definition_additive(q, k, v, mask: Mask = 0, p: Any = 0, scale: Number = 1):
     scores = q @ k.transpose(-2, -1) * scale + mask
     return torch.dropout(torch.softmax(scores, dim=-1), p, True) @ v
 
@@ -57,7 +57,7 @@ def kernel_additive(q, k, v, mask, p, scale):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, scale=scale)
 
 
-def definition_boolean(q, k, v, keep: Mask, p: Number = 0, scale: Number = 1):
+def definition_boolean(q, k, v, keep: Mask, p: Any = 0, scale: Number = 1):
     scores = torch.where(keep, q @ k.transpose(-2, -1) * scale, -math.inf)
     return torch.dropout(torch.softmax(scores, dim=-1), p, True) @ v
 
@@ -66,7 +66,7 @@ def kernel_boolean(q, k, v, keep, p, scale):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=p, scale=scale)
 
 
-def definition_filled(q, k, v, drop: Mask, p: Number = 0, scale: Number = 1):
+def definition_filled(q, k, v, drop: Mask, p: Any = 0, scale: Number = 1):
     scores = torch.where(drop, torch.finfo(torch.float32).min, q @ k.transpose(-2, -1) * scale)
     return torch.dropout(torch.softmax(scores, dim=-1), p, True) @ v
 
