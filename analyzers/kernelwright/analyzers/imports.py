@@ -23,7 +23,7 @@ def module_spelling(source: SourceFile, template: ast.expr) -> tuple[Callable[[s
         spelled = _existing(source, module)
         if spelled is None:
             missing.append(module)
-            spelled = "F" if module == "torch.nn.functional" and "F" not in _names(source) else module
+            spelled = "F" if module == "torch.nn.functional" and not _is_read(source, "F") else module
         spellings[module] = spelled
     edits = tuple(_import_edit(source, module, spellings[module]) for module in missing)
 
@@ -37,7 +37,8 @@ def _existing(source: SourceFile, module: str) -> str | None:
     head, dots, tail = module, "", ""
     while True:
         for alias, target in source.imports.items():
-            if target == head and not _shadowed(source, alias):
+            # A name the file binds again may not be what the import made it.
+            if target == head and alias not in source.bound_names:
                 return alias + dots + tail
         if "." not in head:
             return None
@@ -46,20 +47,11 @@ def _existing(source: SourceFile, module: str) -> str | None:
         dots = "."
 
 
-def _shadowed(source: SourceFile, name: str) -> bool:
-    """True where the file binds the name again: then the import may not be what it means."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-            return True
-        if isinstance(node, ast.arg) and node.arg == name:
-            return True
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
-            return True
-    return False
-
-
-def _names(source: SourceFile) -> set[str]:
-    return set(source.imports) | {n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name)}
+def _is_read(source: SourceFile, name: str) -> bool:
+    """True where the name is taken already."""
+    if name in source.imports or name in source.bound_names:
+        return True
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(source.tree))
 
 
 def _import_edit(source: SourceFile, module: str, spelled: str) -> TextEdit:

@@ -115,9 +115,7 @@ class NormalForm:
     def of(self, raw: Node, ranks: Mapping[Node, int] | None = None) -> Node:
         """The normal form of a raw node; memoised. `ranks` are axis counts proven for raw nodes."""
         memo = self._memo
-        for node in walk((raw,)):
-            if node in memo:
-                continue
+        for node in walk((raw,), memo):
             normal = self.leaf_or_made(node)
             memo[node] = normal
             if ranks and node in ranks:
@@ -146,9 +144,7 @@ class NormalForm:
     def substitute(self, root: Node, replacements: Mapping[Node, Node]) -> Node:
         """`root` with some of its (normal) nodes replaced, rebuilt in normal form."""
         memo: dict[Node, Node] = dict(replacements)
-        for node in walk((root,)):
-            if node in memo:
-                continue
+        for node in walk((root,), memo):
             inputs = tuple(memo[operand] for operand in node.inputs)
             if inputs == node.inputs and not (self.types and node.operation == "cast"):
                 memo[node] = node

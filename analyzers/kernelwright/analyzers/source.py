@@ -60,6 +60,19 @@ class SourceFile:
     def module_functions(self) -> dict[str, Function]:
         return {f.node.name: f for f in self.functions if f.class_node is None and "." not in f.qualified_name}
 
+    @cached_property
+    def bound_names(self) -> frozenset[str]:
+        """Names bound anywhere in the file other than by an import: variables, parameters, functions, classes."""
+        names: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            elif isinstance(node, ast.arg):
+                names.add(node.arg)
+            elif isinstance(node, FunctionNode | ast.ClassDef):
+                names.add(node.name)
+        return frozenset(names)
+
     def column(self, line: int, byte_column: int) -> int:
         """Code points before a UTF-8 byte column of a line (both as in `ast`: line from 1, column from 0)."""
         shift = self.prefix if line == 1 else 0

@@ -1,4 +1,4 @@
-"""What the tuner says about a workload: counts, timings, gains and verifications, each with its basis. Plain data, no torch."""
+"""What the tuner says about a workload: counts, gains and verifications, each with its basis. Plain data, no torch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Counts:
 class Gain:
     """Speed-up of after over before (before seconds / after seconds) with its interval and where it comes from.
 
-    `value` is None where timing was refused; `reason` then says why ("too noisy: A/A control 1.12"). `date` is ISO-8601.
-    Seconds are medians. `device` is for people ("Intel Xeon 2.6 GHz, 2 threads"), `fingerprint` for keys.
+    `value` is None where timing was refused; `reason` then says why ("too noisy: A/A control 1.12"). `date` is
+    ISO-8601. Seconds are medians. `device` is for people ("Intel Xeon 2.6 GHz, 2 threads"), `fingerprint` for keys.
     """
 
     value: float | None

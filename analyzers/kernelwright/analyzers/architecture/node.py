@@ -7,7 +7,7 @@ its own source span. Structural equality is the business of `normalise`, which i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 Attribute = bool | int | float | str | None | tuple["Attribute", ...]
@@ -80,9 +80,12 @@ class Program:
         return walk((*self.inputs, *self.effects, *self.outputs))
 
 
-def walk(roots: tuple[Node, ...]) -> Iterator[Node]:
-    """All nodes under `roots`, operands before users, each once. Iterative: programs are deeper than Python's stack."""
-    seen: set[int] = set()
+def walk(roots: tuple[Node, ...], known: Container[Node] = ()) -> Iterator[Node]:
+    """All nodes under `roots`, operands before users, each once; nothing below nodes in `known`, and not those.
+
+    Iterative: programs are deeper than Python's stack.
+    """
+    seen: set[Node] = set()
     for root in roots:
         stack: list[tuple[Node, bool]] = [(root, False)]
         while stack:
@@ -90,8 +93,8 @@ def walk(roots: tuple[Node, ...]) -> Iterator[Node]:
             if done:
                 yield node
                 continue
-            if id(node) in seen:
+            if node in seen or node in known:
                 continue
-            seen.add(id(node))
+            seen.add(node)
             stack.append((node, True))
-            stack.extend((operand, False) for operand in reversed(node.inputs) if id(operand) not in seen)
+            stack.extend((operand, False) for operand in reversed(node.inputs) if operand not in seen)

@@ -34,11 +34,10 @@ class Scope:
         if not self._names:
             tree = self.source.tree
             self._names.update(dir(builtins), self.source.imports, ("__file__", "__name__", "super"))
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
-                    self._names.add("*")
-                elif isinstance(node, ast.Global):
-                    self._names.update(node.names)
+            if "import *" in self.source.text:
+                self._names.add("*")
+            if "global " in self.source.text:
+                self._names.update(n for node in ast.walk(tree) if isinstance(node, ast.Global) for n in node.names)
             self._names.update(_bound_names(tree.body))
         return name in self._names or "*" in self._names
 
