@@ -31,7 +31,9 @@ def workload_of(detector: Detector, site: Site, batch: int | None, sequence: int
         bound = site.match.bindings[parameter.name]
         axes = rule.shapes.get(parameter.name)
         if parameter.neutral is not None and bound is detector.form.constant(parameter.neutral):
-            inputs[parameter.name] = Node("constant", (), (("value", parameter.neutral),))
+            # An absent mask is None to a kernel; 0 would be one more addition.
+            absent = None if parameter.kind == "mask" else parameter.neutral
+            inputs[parameter.name] = Node("constant", (), (("value", absent),))
             continue
         if axes is None:
             value = bound.attribute("value") if bound.operation == "constant" else _NUMBERS.get(parameter.name)
@@ -73,8 +75,12 @@ def _before(detector: Detector, site: Site, inputs: dict[str, Node]) -> Node:
     """The source operations of the region, with what the variables are bound to replaced by the inputs."""
     by_normal: dict[Node, Node] = {}
     for name, bound in site.match.bindings.items():
-        if bound.operation != "constant":
-            by_normal[bound] = inputs[name]
+        if bound.operation == "constant":
+            continue
+        by_normal[bound] = inputs[name]
+        if bound.operation == "choose" and bound.inputs[0].operation == "is_none":
+            # An optional argument: the workload has it.
+            by_normal[bound.inputs[0].inputs[0]] = inputs[name]
     form = detector.form
     memo: dict[Node, Node] = {}
     for raw in walk((site.output,)):
@@ -121,6 +127,8 @@ def _stand_in(detector: Detector, normal: Node, by_normal: dict[Node, Node], inp
     """A number or flag that the region reads from the model, as the constant the workload uses for it."""
     if normal in by_normal:
         return by_normal[normal]
+    if normal.operation == "constant":
+        return Node("constant", (), normal.attributes)
     opposite = by_normal.get(detector.form.build("logical_not", normal))
     if opposite is not None:
         return Node("logical_not", (opposite,))

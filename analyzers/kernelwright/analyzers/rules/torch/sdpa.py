@@ -20,7 +20,8 @@ in training with dropout, where torch runs its plain kernel. Three axes are pass
 
 ## Fix safety
 Guarded: equal within the element type's tolerance (in half precision nearer to the exact result than the code was); not
-bit-reproducible under dropout; the kernel has no second derivative.
+bit-reproducible under dropout; the kernel has no second derivative. A row that an additive mask of the least finite number
+masks altogether keeps its values, but the kernel's gradients through that row are other ones (torch 2.13, CPU).
 """
 
 import math
