@@ -69,9 +69,13 @@ def analyse(text: str, path: str, settings: Settings = Settings()) -> FileAnalys
     for function in source.functions:
         if not _worth_translating(function) or _is_compiled_apart(scope, function):
             continue
-        translation = translate(scope, function)
-        detector = Detector(translation)
-        for site in _apart([site for rule in chosen for site in detector.sites(rule)]):
+        try:
+            translation = translate(scope, function)
+            detector = Detector(translation)
+            sites = _apart([site for rule in chosen for site in detector.sites(rule)])
+        except RecursionError:
+            continue  # an expression nested deeper than Python's stack: nothing is known of it
+        for site in (s for s in sites if not s.done):
             opportunity, edits = _opportunity(detector, site, settings)
             counts[opportunity.key] += 1
             if counts[opportunity.key] > 1:
@@ -131,7 +135,7 @@ def _opportunity(detector: Detector, site: Site, settings: Settings) -> tuple[Op
     if reason is None and violated is not None:
         reason = violated.text
     if reason is None and plan is not None:
-        unequal = _difference_after(translation, plan.edits, settings)
+        unequal = _difference_after(translation, plan, settings)
         if unequal is not None:
             reason = f"withheld, the edited code is not shown to be the same program: {unequal}"
     tier = _tier(rule, conditions)
@@ -231,17 +235,17 @@ def edits(analysis: FileAnalysis, opportunity: Opportunity) -> tuple[TextEdit, .
     return planned
 
 
-def _difference_after(old: Translation, planned: tuple[TextEdit, ...], settings: Settings) -> str | None:
+def _difference_after(old: Translation, plan: Plan, settings: Settings) -> str | None:
     """None where the function is the same program after the edits; else what differs."""
     try:
-        source = parse_source(apply_edits(old.source.text, planned), old.source.path)
+        source = parse_source(apply_edits(old.source.text, plan.edits), old.source.path)
     except SourceError as error:
         return f"the edited text does not parse: {error}"
     name = old.function.qualified_name
     function = next((f for f in source.functions if f.qualified_name == name), None)
     if function is None:
         return "the function is gone after the edit"
-    return difference(old, translate(Scope(source, settings.resolver), function))
+    return difference(old, translate(Scope(source, settings.resolver), function), plan.dropped_checks)
 
 
 DEFAULT_TIERS: frozenset[Tier] = frozenset({"exact", "guarded"})

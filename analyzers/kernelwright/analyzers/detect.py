@@ -24,7 +24,7 @@ class Site:
 
     `output` is the source node the kernel call replaces; `region` the source nodes it makes needless (output included);
     `assumptions` the branch conditions (normal nodes) under which all this holds; `leak` names a value of the region that
-    is needed elsewhere whatever the conditions, or None.
+    is needed elsewhere whatever the conditions, or None; `done` is set for the old path that a guard already keeps.
     """
 
     rule: Rule
@@ -35,6 +35,7 @@ class Site:
     region: frozenset[Node]
     assumptions: Mapping[Node, bool]
     leak: str | None
+    done: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Detector:
                     continue
                 matcher = Matcher(self.form, variant.parameters)
                 found: Site | None = None
-                for match in matcher.matches(pattern, self.normal[node]):
+                for match in self._with_scaled_operands(matcher.matches(pattern, self.normal[node])):
                     site = self._site(rule, variant, node, match)
                     if site is not None and (found is None or found.leak):
                         found = site
@@ -83,6 +84,26 @@ class Detector:
                     yield found
                 elif matcher.blocked.depth >= 2:
                     self.near_misses.append(NearMiss(rule.name, node, matcher.blocked))
+
+    def _with_scaled_operands(self, matches: Iterator[Match]) -> Iterator[Match]:
+        """Each match, then those in which a scaled operand that the code has (`q * s`) is taken as it is.
+
+        Needed where the scaled value is used elsewhere too: then it must stay, and the kernel's scale is what is left.
+        """
+        present = set(self.normal.values())
+        for match in matches:
+            yield match
+            scale = match.bindings.get("scale")
+            for name in ("q", "k"):
+                bound = match.bindings.get(name)
+                if scale is None or bound is None or scale is self.form.constant(1):
+                    continue
+                parts = scale.inputs if scale.operation == "mul" else (scale,)
+                for part in (scale, *parts):
+                    scaled = self.form.build("mul", part, bound)
+                    if scaled in present:
+                        rest = self.form.build("div", scale, part)
+                        yield Match({**match.bindings, name: scaled, "scale": rest}, match.assumptions)
 
     def _pattern(self, variant: Variant) -> Node:
         arguments = {
@@ -121,9 +142,15 @@ class Detector:
             return None
         assumptions = dict(match.assumptions)
         leak = self._closed(output, region, assumptions)
-        if self._already_done(rule, variant, output, match, assumptions):
-            return None
-        return Site(rule, variant, self.translation, output, match, frozenset(region), assumptions, leak)
+        if not all(_is_testable(condition) for condition in assumptions):
+            leak = leak or "it depends on a condition that cannot be tested beforehand"
+        contexts = self.translation.contexts
+        if any(
+            contexts.get(node, ()) != contexts.get(output, ()) for node in region if not is_scalar(self.normal[node])
+        ):
+            leak = leak or "parts of it stand in different `with` blocks"
+        done = self._already_done(rule, variant, output, match, assumptions)
+        return Site(rule, variant, self.translation, output, match, frozenset(region), assumptions, leak, done)
 
     def _already_done(
         self, rule: Rule, variant: Variant, output: Node, match: Match, assumptions: Mapping[Node, bool]
@@ -195,8 +222,8 @@ class Detector:
             value = decided(self.normal[node.inputs[0]], assumptions)
             if value is not None:
                 return (node.inputs[1 if value else 2],)
-        if node.operation in ("shape", "size", "rank", "dtype_of", "raise"):
-            return ()  # a check of shapes is not a use: it goes with the values it checks
+        if node.operation in ("shape", "size", "rank", "dtype_of"):
+            return ()  # a look at a shape is no use: a check of shapes goes with the values it checks
         return node.inputs
 
     def _reachable(self, output: Node, assumptions: Mapping[Node, bool]) -> list[Node]:
@@ -269,6 +296,17 @@ def _is_testable(condition: Node) -> bool:
     """True for a condition that can be tested before the region runs: arguments, attributes and constants only."""
     return all(
         n.operation
-        in ("input", "attribute", "constant", "is_none", "equal", "logical_not", "logical_and", "less", "field")
+        in (
+            "input",
+            "attribute",
+            "constant",
+            "is_none",
+            "equal",
+            "logical_not",
+            "logical_and",
+            "truth",
+            "less",
+            "field",
+        )
         for n in walk((condition,))
     )

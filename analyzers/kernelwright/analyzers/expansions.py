@@ -56,7 +56,7 @@ def _attention(f: NormalForm, n: Node) -> Node | None:
         return f.build("choose", mask.inputs[0], first, second) if first is not None and second is not None else None
     if _is_none(mask):
         return _reference(f, "attention_plain", q=q, k=k, v=v, p=p, scale=scale)
-    if is_boolean(mask):
+    if is_boolean(mask) or mask in f.booleans or (mask.operation == "logical_not" and mask.inputs[0] in f.booleans):
         return _reference(f, "attention_boolean", q=q, k=k, v=v, mask=mask, p=p, scale=scale)
     # A mask that may be None adds nothing then.
     absent = f.build("is_none", mask)

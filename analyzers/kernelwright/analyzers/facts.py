@@ -19,6 +19,7 @@ BOOLEAN = frozenset(
         "logical_or",
         "is_none",
         "is_tensor",
+        "truth",
     ]
 )
 
@@ -27,7 +28,7 @@ def is_scalar(node: Node) -> bool:
     """True for a Python number: it commutes with every linear operation on tensors."""
     if node.operation == "constant":
         return isinstance(node.attribute("value"), int | float) and not isinstance(node.attribute("value"), bool)
-    if node.operation in ("size", "rank", "finfo_min", "finfo_max", "finfo_eps"):
+    if node.operation in ("number", "size", "rank", "finfo_min", "finfo_max", "finfo_eps"):
         return True
     if node.operation == "attribute":
         return node.attribute("kind") == "number"

@@ -20,13 +20,21 @@ def wrap_in_guard(
     libcst keeps comments, blank lines and strings over several lines as they are while the statements move one level in.
     It parses these statements only: on a whole file it costs seconds.
     """
-    import libcst as cst  # late: 0.2 s that a start of the server need not pay
-
     first, last = statements[0], statements[-1]
     assert last.end_lineno is not None
     start, end = source.starts[first.lineno - 1], source.starts[last.end_lineno]
-    indent, unit, newline = indentation(source, first), indent_unit(source), line_ending(source)
+    newline = line_ending(source)
     body = source.text[start:end]
+    if newline == "\r":
+        # libcst takes lone carriage returns for white space: it sees line feeds, the file gets its own back.
+        return start, end, _wrapped(source, first, body.replace("\r", "\n"), guard, result, "\n").replace("\n", "\r")
+    return start, end, _wrapped(source, first, body, guard, result, newline)
+
+
+def _wrapped(source: SourceFile, first: ast.stmt, body: str, guard: str, result: list[str], newline: str) -> str:
+    import libcst as cst  # late: 0.2 s that a start of the server need not pay
+
+    indent, unit = indentation(source, first), indent_unit(source)
     ends_with_newline = body.endswith(("\n", "\r"))
     header = f"def _():{newline}"
     module = cst.parse_module(header + body + ("" if ends_with_newline else newline))
@@ -51,7 +59,7 @@ def wrap_in_guard(
     text = module.code[len(header) :]
     if not ends_with_newline:
         text = text[: -len(newline)]
-    return start, end, text
+    return text
 
 
 def _broken_test(guard: str, unit: str, newline: str) -> str:

@@ -37,8 +37,8 @@ def _existing(source: SourceFile, module: str) -> str | None:
     head, dots, tail = module, "", ""
     while True:
         for alias, target in source.imports.items():
-            # A name the file binds again may not be what the import made it.
-            if target == head and alias not in source.bound_names:
+            # A name that is bound again, or imported under a condition, may not be what it should be.
+            if target == head and alias in source.sure_imports and alias not in source.bound_names:
                 return alias + dots + tail
         if "." not in head:
             return None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
+import itertools
+import tokenize
 
 from kernelwright.analyzers.source import SourceFile
 
@@ -38,6 +41,23 @@ def line_limit(source: SourceFile, statement: ast.stmt) -> int:
     """The line length to keep: the longest line of the file, between 88 and 120."""
     longest = max((len(line.rstrip("\r\n")) for line in source.lines), default=0)
     return min(max(longest, DEFAULT_LIMIT), MAXIMUM_LIMIT)
+
+
+def comments(text: str) -> list[tuple[int, str]]:
+    """The comments of a piece of Python text: offset and text of each. Empty where it cannot be read as tokens."""
+    lines = list(io.StringIO(text, newline=""))
+    starts = list(itertools.accumulate((len(line) for line in lines), initial=0))
+    found = []
+    try:
+        # The tokenizer wants LF and an indentation that begins at nothing: `if 1:` opens one.
+        tokens = tokenize.generate_tokens(iter(["if 1:\n", *(line.rstrip("\r\n") + "\n" for line in lines)]).__next__)
+        for token in tokens:
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                found.append((starts[row - 2] + column, token.string))
+    except (tokenize.TokenError, IndentationError, SyntaxError, StopIteration):
+        pass
+    return found
 
 
 def fitted(source: SourceFile, start: int, end: int, text: str, limit: int) -> str:

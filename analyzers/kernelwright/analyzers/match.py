@@ -105,7 +105,7 @@ class Matcher:
             if bound is node:
                 yield state
             return
-        if self.parameters[name].kind == "number" and not is_scalar(node):
+        if not _fits(self.parameters[name].kind, node):
             return
         yield {**state[0], name: node}, state[1]
 
@@ -263,6 +263,16 @@ class Matcher:
         condition, first, second = part.inputs
         present = second if self._neutral_constant(first, 0) else first
         return condition.operation == "is_none" and condition.inputs[0] is present
+
+
+def _fits(kind: str, node: Node) -> bool:
+    if kind == "any":
+        return True
+    if kind == "number":
+        return is_scalar(node)
+    if kind == "weight":
+        return node.operation == "parameter"
+    return not is_scalar(node)
 
 
 def _inverse(dims: object) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ class NormalForm:
     """Builds interned normal nodes.
 
     `expansions` give each kernel operation its definition; `ranks` are proven axis counts; `types` element types that an
-    assumption decides (set while a path is compared, see `assumptions`).
+    assumption decides (set while a path is compared, see `assumptions`); `booleans` values that the code selects by.
     """
 
     def __init__(self, expansions: Mapping[str, Expansion] | None = None) -> None:
@@ -68,6 +68,12 @@ class NormalForm:
         self._expansions = dict(expansions or {})
         self.ranks: dict[Node, int] = {}
         self.types: dict[Node, Node] = {}
+        self.booleans: set[Node] = set()
+        self._occurrences: dict[Node, int] = {}
+
+    def begin(self) -> None:
+        """Another program follows: its first random number is the first again."""
+        self._occurrences.clear()
 
     # ---- building
 
@@ -98,11 +104,14 @@ class NormalForm:
     def _interned(
         self, operation: str, inputs: tuple[Node, ...], attributes: tuple[tuple[str, Attribute], ...]
     ) -> Node:
-        attributes = tuple((name, canonical(value)) for name, value in attributes)
-        key = (operation, tuple(map(id, inputs)), tuple((n, _key(v)) for n, v in attributes))
+        # The first spelling of a constant is kept in full: rounding is for comparing only, not for calculating on.
+        key = (operation, tuple(map(id, inputs)), tuple((n, _key(canonical(v))) for n, v in attributes))
         found = self._table.get(key)
         if found is None:
-            found = Node(operation, inputs, attributes)
+            kept = tuple(
+                (n, int(v) if isinstance(v, float) and isinstance(canonical(v), int) else v) for n, v in attributes
+            )
+            found = Node(operation, inputs, kept)
             self._table[key] = found
             self._serial[found] = len(self._serial)
         return found
@@ -129,8 +138,20 @@ class NormalForm:
             return self._interned("input", (), (("name", node.attribute("name")),))
         if node.operation in ("constant", "dtype"):
             return self._interned(node.operation, (), node.attributes)
+        if node.operation == "where":
+            selector = inputs[0]
+            self.booleans.update((selector, selector.inputs[0]) if selector.operation == "logical_not" else (selector,))
         expanded = self.expand(node.operation, inputs, node.attributes)
-        return expanded if expanded is not None else self.make(node.operation, inputs, node.attributes)
+        made = expanded if expanded is not None else self.make(node.operation, inputs, node.attributes)
+        return self._told_apart(node, made) if _is_event(node) else made
+
+    def _told_apart(self, raw: Node, made: Node) -> Node:
+        """The second run of something random or unknown is another value than the first, though it is written alike."""
+        count = self._occurrences.get(made, 0)
+        self._occurrences[made] = count + 1
+        if not count:
+            return made
+        return self.make(made.operation, made.inputs, (*made.attributes, ("occurrence", count)))
 
     def expand(
         self, operation: str, inputs: tuple[Node, ...], attributes: tuple[tuple[str, Attribute], ...]
@@ -159,6 +180,23 @@ class NormalForm:
         from kernelwright.analyzers.facts import rank_of
 
         return rank_of(self, node)
+
+
+_PURE_CALLS = frozenset(
+    {
+        "builtins.len", "builtins.int", "builtins.min", "builtins.max", "builtins.isinstance", "builtins.hasattr",
+        "builtins.str", "str.format", "is", "torch.arange", "torch.tensor", "torch.finfo", "torch.linspace", "torch.eye",
+    }
+)  # fmt: skip
+
+
+def _is_event(node: Node) -> bool:
+    """True for what may give another value each time it runs: unknown code, submodules, random numbers."""
+    if node.operation == "call":
+        return node.attribute("target") not in _PURE_CALLS
+    return node.operation in ("opaque", "layer", "dropout", "scaled_dot_product_attention") and not (
+        node.operation == "opaque" and node.attribute("reason") == "unbound"
+    )
 
 
 def instantiate(form: NormalForm, program: Program, arguments: Mapping[str, Node]) -> Node:

@@ -90,6 +90,12 @@ def _mask(place: Place) -> Condition | None:
 
 
 def _masked_rows(place: Place) -> Condition | None:
+    drop = place.site.match.bindings.get("drop")
+    if drop is not None:
+        if _keeps_a_key(place, place.detector.form.build("logical_not", drop)):
+            return Condition("masked_rows", "proven", "a causal mask leaves every row at least one key")
+        text = "no row is masked altogether (its values stay the mean, its gradients would be others)"
+        return Condition("masked_rows", "assumed", text)
     keep = place.site.match.bindings.get("keep")
     if keep is None or keep.operation == "constant":
         return None

@@ -19,7 +19,7 @@ from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.facts import is_scalar
 from kernelwright.analyzers.frontends.torch.values import Value
 from kernelwright.analyzers.imports import module_spelling
-from kernelwright.analyzers.layout import fitted, indentation, line_limit
+from kernelwright.analyzers.layout import comments, fitted, indentation, line_ending, line_limit
 from kernelwright.analyzers.opportunity import TextEdit
 from kernelwright.analyzers.source import SourceFile, blocks_of
 
@@ -30,11 +30,15 @@ class NoEdit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The edits for a site, the guard's text where the old path stays, and the kernel call as written."""
+    """The edits for a site, the guard's text where the old path stays, and the kernel call as written.
+
+    `dropped_checks` are the `raise` effects of shape checks among the replaced statements.
+    """
 
     edits: tuple[TextEdit, ...]
     guard: str | None
     call: str
+    dropped_checks: frozenset[Node] = frozenset()
 
 
 def plan_edit(detector: Detector, site: Site) -> Plan:
@@ -182,8 +186,13 @@ class _Rewriter:
         else:
             raise NoEdit("the result is no expression of its own")
         edits = [self._fitted_edit(start, end, replaced)]
+        kept = self._comment_lines(self.statement, start, end)
+        if kept:
+            place = self.source.starts[self.statement.lineno - 1]
+            edits.append(TextEdit(place, place, kept))
         edits.extend(self._deletions(dead))
-        return Plan(tuple(sorted([*edits, *self.import_edits], key=lambda e: e.start)), None, call)
+        ordered = tuple(sorted([*edits, *self.import_edits], key=lambda e: (e.start, e.end)))
+        return Plan(ordered, None, call, self._dropped_checks())
 
     def _with_parentheses(self, expression: ast.expr, start: int, end: int) -> tuple[int, int]:
         """Take in the parentheses around a whole right-hand side that spans lines: the call needs none."""
@@ -268,7 +277,29 @@ class _Rewriter:
         """`if scores.size() != (...): raise ...` on a value that goes away."""
         only_raises = len(statement.body) == 1 and isinstance(statement.body[0], ast.Raise) and not statement.orelse
         read = {n.id for n in ast.walk(statement.test) if isinstance(n, ast.Name)}
-        return only_raises and bool(read & inner)
+        return only_raises and bool(read & inner) and _compares_shapes(statement.test)
+
+    def _dropped_checks(self) -> frozenset[Node]:
+        """Errors raised by comparisons of shapes in the statements that go: the kernel checks its operands itself."""
+        found = set()
+        for effect in self.translation.program.effects:
+            origin = self.translation.origins.get(effect)
+            if effect.operation != "raise" or origin is None or origin.inlined is not None:
+                continue
+            block, _ = self.blocks.get(origin.statement, ([], 0))
+            holder = next((s for s in self.blocks if isinstance(s, ast.If) and s.body is block), None)
+            moves = origin.statement in self.going or holder in self.going
+            if moves and holder is not None and isinstance(holder, ast.If) and _compares_shapes(holder.test):
+                found.add(effect)
+        return frozenset(found)
+
+    def _comment_lines(self, statement: ast.stmt, start: int, end: int) -> str:
+        """The comments between two offsets of a statement's lines, as lines of their own: comments are never lost."""
+        assert statement.end_lineno is not None
+        begin, stop = self.source.starts[statement.lineno - 1], self.source.starts[statement.end_lineno]
+        indent, newline = indentation(self.source, statement), line_ending(self.source)
+        inside = [t for p, t in comments(self.source.text[begin:stop]) if start <= begin + p < end]
+        return "".join(f"{indent}{text}{newline}" for text in inside)
 
     # ---- an edit that keeps the old path behind a guard
 
@@ -288,7 +319,7 @@ class _Rewriter:
         self._check_range(block, first, last)
         result = [self._result_statement(call), *self._still_needed(block, first, last)]
         text = self._wrapped(block[first : last + 1], guard, result)
-        return Plan((*self.import_edits, text), guard, call)
+        return Plan((*self.import_edits, text), guard, call, self._dropped_checks())
 
     def _still_needed(self, block: list[ast.stmt], first: int, last: int) -> list[str]:
         """Assignments for names that the replaced statements bind and later ones read, where they are plain on the fast path.
@@ -409,19 +440,23 @@ class _Rewriter:
         return edits + [TextEdit(starts[line], starts[line + 1], "") for line in sorted(gone)]
 
     def _deletion(self, statement: ast.stmt) -> TextEdit:
-        """The statement's lines; a comment behind it stays: comments are never lost."""
+        """The statement's lines, for the comments among them."""
         line_start = self.source.starts[statement.lineno - 1]
         if self.source.text[line_start : self.source.start(statement)].strip():
             raise NoEdit("several statements on one line")
         assert statement.end_lineno is not None
         line_end = self.source.starts[statement.end_lineno]
-        rest = self.source.text[self.source.end(statement) : line_end]
-        if not rest.strip():
-            return TextEdit(line_start, line_end, "")
-        if not rest.strip().startswith("#"):
+        rest = self.source.text[self.source.end(statement) : line_end].strip()
+        if rest and not rest.startswith("#"):
             raise NoEdit("several statements on one line")
-        ending = rest[len(rest.rstrip("\r\n")) :]
-        return TextEdit(line_start, line_end, f"{indentation(self.source, statement)}{rest.strip()}{ending}")
+        return TextEdit(line_start, line_end, self._comment_lines(statement, line_start, line_end))
+
+
+def _compares_shapes(test: ast.expr) -> bool:
+    """True for `x.size() != (...)` and the like: every value it reads, it reads the shape of."""
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotEq)):
+        return False
+    return any(isinstance(n, ast.Attribute) and n.attr in ("shape", "size", "dim", "ndim") for n in ast.walk(test.left))
 
 
 def _simple_targets(statement: ast.stmt) -> list[ast.Name]:

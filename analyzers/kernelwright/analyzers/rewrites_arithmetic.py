@@ -57,14 +57,24 @@ def power_of_constants(f: NormalForm, n: Node) -> Node | None:
 
 @rewrite("pow")
 def power_of_a_power(f: NormalForm, n: Node) -> Node | None:
-    """(a**b)**c = a**(b*c) unless b is even and c is not whole: (a**2)**0.5 is |a|"""
+    """(a**b)**c = a**(b*c), unless that hides a sign: (a**2)**0.5 is |a|, (a**0.5)**2 is NaN for a negative a"""
     inner, exponent = n.inputs[0], number(n.inputs[1])
     if inner.operation != "pow" or exponent is None:
         return None
     first = number(inner.inputs[1])
-    if first is None or (float(first).is_integer() and first % 2 == 0 and not float(exponent).is_integer()):
+    if first is None:
+        return None
+    if not is_scalar(inner.inputs[0]) and not _same_domain(first, exponent):
         return None
     return f.build("pow", inner.inputs[0], f.constant(first * exponent))
+
+
+def _same_domain(first: float, second: float) -> bool:
+    """True where (a**first)**second and a**(first * second) agree also for a negative a (both may be NaN)."""
+    whole_product = float(first * second).is_integer()
+    if float(second).is_integer():
+        return float(first).is_integer() or not whole_product
+    return not whole_product and first % 2 != 0
 
 
 @rewrite("pow")
@@ -108,7 +118,11 @@ def product_in_order(f: NormalForm, n: Node) -> Node | None:
             if known is None:
                 others.append(factor)
                 continue
-            base, exponent = factor.inputs[0], known
+            base, exponent = factor.inputs[0], float(known)
+        if not exponent.is_integer() and not is_scalar(base):
+            # sqrt(a) * sqrt(a) is NaN where a is negative: roots stay apart.
+            others.append(factor)
+            continue
         powers[base] = powers.get(base, 0.0) + exponent
     # a**0 only arises from a / a: 1 wherever the code did not divide by zero.
     factors = [
@@ -186,6 +200,8 @@ def common_coefficient_of_a_sum(f: NormalForm, n: Node) -> Node | None:
         value = number(term)
         parts.append((value, f.constant(1)) if value is not None else _coefficient(f, term))
     first = parts[0][0]
+    if any(holds_product(term) for term in n.inputs):
+        return None  # scores keep their scale: see scale_goes_into_scores
     if first in (0, 1, -1) or any(c != first for c, _ in parts):
         return None
     return f.build("mul", f.constant(first), f.make("add", tuple(rest for _, rest in parts), ()))
@@ -258,6 +274,12 @@ def scale_out_of_a_layout_change(f: NormalForm, n: Node) -> Node | None:
     if not scalars or len(rest) != 1:
         return None
     return f.make("mul", (*scalars, f.make("permute", (rest[0],), n.attributes)), ())
+
+
+@rewrite("number")
+def number_is_itself(f: NormalForm, n: Node) -> Node | None:
+    """math.sqrt(d) says that d is a number; where that is known already it says nothing"""
+    return n.inputs[0] if is_scalar(n.inputs[0]) else None
 
 
 @rewrite("attribute")

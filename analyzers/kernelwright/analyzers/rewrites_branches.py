@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.facts import is_scalar
+from kernelwright.analyzers.facts import is_boolean, is_scalar
 from kernelwright.analyzers.normalise import NormalForm, rewrite
 
 
@@ -16,6 +16,15 @@ def double_negation(f: NormalForm, n: Node) -> Node | None:
     if inner.operation == "constant":
         return f.constant(not inner.attribute("value"))
     return None
+
+
+@rewrite("truth")
+def truth_of_a_condition(f: NormalForm, n: Node) -> Node | None:
+    """The truth of a comparison is the comparison; of None, of a number, of a flag it is known"""
+    inner = n.inputs[0]
+    if inner.operation == "constant":
+        return f.constant(bool(inner.attribute("value")))
+    return inner if is_boolean(inner) or inner.attribute("kind") == "flag" else None
 
 
 @rewrite("logical_or")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.facts import element_type, is_boolean
+from kernelwright.analyzers.facts import element_type, holds_product, is_boolean
 from kernelwright.analyzers.normalise import NormalForm, rewrite
 from kernelwright.analyzers.rewrites_arithmetic import number
 
@@ -151,9 +151,8 @@ def weights_cast_to_the_values(f: NormalForm, n: Node) -> Node | None:
     """weights.to(v.dtype) @ v: a product needs equal types anyway, so the cast is part of it (up to rounding)"""
     a, b = n.inputs
     cast = a.inputs[0] if a.operation == "dropout" else a
-    if cast.operation != "cast":
-        return None
-    if cast.inputs[1] is not element_type(f, b):
+    own = element_type(f, b)
+    if cast.operation != "cast" or cast.inputs[1] is not own:
         return None
     inner = cast.inputs[0]
     if (
@@ -163,6 +162,10 @@ def weights_cast_to_the_values(f: NormalForm, n: Node) -> Node | None:
     ):
         inner = f.make("softmax", (inner.inputs[0].inputs[0],), inner.attributes)
     if inner.operation != "softmax":
+        return None
+    # The kernel takes one type for all: that of the scores must not be another one for sure.
+    scores = element_type(f, inner.inputs[0])
+    if scores is not own and not (scores.operation == own.operation == "dtype_of"):
         return None
     return f.build("matmul", f.build("dropout", inner, a.inputs[1]) if a.operation == "dropout" else inner, b)
 
@@ -179,7 +182,7 @@ def dropout_by_its_effective_probability(f: NormalForm, n: Node) -> Node | None:
     """dropout(x, p, training) = dropout(x, p if training else 0); p = 0 is nothing"""
     if len(n.inputs) == 3:
         x, p, training = n.inputs
-        return f.build("dropout", x, f.build("choose", training, p, f.constant(0)))
+        return f.build("dropout", x, f.build("choose", f.build("truth", training), p, f.constant(0)))
     return n.inputs[0] if number(n.inputs[1]) == 0 else None
 
 
@@ -226,10 +229,12 @@ def large_negative_fill_is_the_minimum(f: NormalForm, n: Node) -> Node | None:
     condition, a, b = n.inputs
     for position, value in ((1, a), (2, b)):
         other = b if position == 1 else a
-        if _very_negative(value) and not _very_negative(other) and value.operation != "finfo_min":
+        if not holds_product(other):
+            continue  # a mask that is added: -1e9 does not absorb every score there
+        if _very_negative(value):
             filled = f.build("finfo_min", f.build("dtype", name="float32"))
             return f.build("where", condition, *((filled, b) if position == 1 else (a, filled)))
-        if value.operation == "finfo_min" and value.inputs[0].attribute("name") != "float32":
+        if value.operation == "finfo_min" and value.inputs[0].operation == "dtype_of":
             filled = f.build("finfo_min", f.build("dtype", name="float32"))
             return f.build("where", condition, *((filled, b) if position == 1 else (a, filled)))
     return None
@@ -244,7 +249,7 @@ def _very_negative(node: Node) -> bool:
 def adding_the_minimum_is_filling_with_it(f: NormalForm, n: Node) -> Node | None:
     """s + where(m, min, 0) = where(m, min, s): the least finite number absorbs any score it is added to (T06)"""
     masks = [t for t in n.inputs if t.operation == "where" and _is_fill(t)]
-    if len(masks) != 1 or len(n.inputs) < 2:
+    if len(masks) != 1 or not any(holds_product(t) for t in n.inputs if t is not masks[0]):
         return None
     rest = f.make("add", tuple(t for t in n.inputs if t is not masks[0]), ())
     condition, a, b = masks[0].inputs

@@ -17,8 +17,12 @@ MAXIMUM_PATHS = 256
 """Combinations of conditions compared; a function with more differing paths is "not shown equal", never "equal"."""
 
 
-def difference(old: Translation, new: Translation) -> str | None:
-    """None where `new` is the same program as `old`; else what differs, in a sentence for people."""
+def difference(old: Translation, new: Translation, droppable: frozenset[Node] = frozenset()) -> str | None:
+    """None where `new` is the same program as `old`; else what differs, in a sentence for people.
+
+    `droppable` are `raise` effects of the old program that may go or stand under a guard: shape checks of what the kernel
+    takes over.
+    """
     unbound = new.unbound_reads - old.unbound_reads
     if unbound:
         return f"the edited code may read {min(unbound)} where it is not assigned"
@@ -26,6 +30,7 @@ def difference(old: Translation, new: Translation) -> str | None:
     olds: list[Node] = []
     news: list[Node] = []
     for translation, out in ((old, olds), (new, news)):
+        form.begin()
         out.append(_wrapped(form, translation))
         out.extend(form.of(n, translation.ranks) for n in translation.program.effects if n.operation != "raise")
     if len(olds) != len(news):
@@ -35,12 +40,17 @@ def difference(old: Translation, new: Translation) -> str | None:
         reason = checks.difference(before, after, {})
         if reason is not None:
             return reason
-    known_errors = [form.of(n.inputs[0], old.ranks) for n in old.program.effects if n.operation == "raise"]
-    for effect in new.program.effects:
-        if effect.operation == "raise":
-            condition = form.of(effect.inputs[0], new.ranks)
-            if not any(checks.is_weaker(condition, known) for known in known_errors):
-                return "the edit adds an error path"
+    old_errors = [n for n in old.program.effects if n.operation == "raise"]
+    errors_before = [form.of(n.inputs[0], old.ranks) for n in old_errors]
+    errors_after = [form.of(n.inputs[0], new.ranks) for n in new.program.effects if n.operation == "raise"]
+    for condition in errors_after:
+        if not any(checks.is_weaker(condition, known) for known in errors_before):
+            return "the edit adds an error path"
+    for effect, condition in zip(old_errors, errors_before, strict=True):
+        if effect not in droppable and not any(
+            checks.difference(condition, other, {}) is None for other in errors_after
+        ):
+            return "the edit drops an error path"
     return None
 
 

@@ -36,7 +36,12 @@ class Function:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A parsed file. Make one with `parse_source`."""
+    """A parsed file. Make one with `parse_source`.
+
+    `imports` maps the names of the module's imports to what they stand for. `ambiguous` are module-level names that are bound
+    more than once, to different things: nothing is known of them. `sure_imports` are imported names that are there for
+    sure: bound once, outside of any `if` and `try`, and not deleted.
+    """
 
     path: str
     text: str
@@ -46,6 +51,8 @@ class SourceFile:
     imports: dict[str, str]
     functions: tuple[Function, ...]
     classes: dict[str, ast.ClassDef]
+    ambiguous: frozenset[str]
+    sure_imports: frozenset[str]
     _ascii: tuple[bool, ...] = field(repr=False, default=())
 
     @cached_property
@@ -58,7 +65,11 @@ class SourceFile:
 
     @cached_property
     def module_functions(self) -> dict[str, Function]:
-        return {f.node.name: f for f in self.functions if f.class_node is None and "." not in f.qualified_name}
+        return {
+            f.node.name: f
+            for f in self.functions
+            if f.class_node is None and "." not in f.qualified_name and f.node.name not in self.ambiguous
+        }
 
     @cached_property
     def bound_names(self) -> frozenset[str]:
@@ -130,15 +141,20 @@ def parse_source(text: str, path: str) -> SourceFile:
     functions: list[Function] = []
     classes: dict[str, ast.ClassDef] = {}
     _collect(tree.body, "", None, functions, classes)
+    imports = module_imports(tree.body)
+    ambiguous = _ambiguous_names(tree)
+    direct = {name for statement in tree.body for name in import_names(statement)}
     return SourceFile(
         path,
         text,
         tree,
         prefix,
         lines,
-        module_imports(tree.body),
+        {name: target for name, target in imports.items() if name not in ambiguous},
         tuple(functions),
-        classes,
+        {name: node for name, node in classes.items() if name not in ambiguous},
+        ambiguous,
+        frozenset(direct - ambiguous),
         tuple(line.isascii() for line in lines),
     )
 
@@ -159,6 +175,46 @@ def _collect(
         else:
             for block in blocks_of(statement):
                 _collect(block, prefix, class_node, functions, classes)
+
+
+def _ambiguous_names(tree: ast.Module) -> frozenset[str]:
+    """Module-level names with more than one binding, unless all of them import the same thing."""
+    bound: dict[str, set[object]] = {}
+    _bindings(tree.body, bound)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            for name in node.names:
+                bound.setdefault(name, set()).update((node, "global"))
+    return frozenset(name for name, kinds in bound.items() if len(kinds) > 1)
+
+
+def _bindings(body: list[ast.stmt], bound: dict[str, set[object]]) -> None:
+    """Collect what binds each name of a block: an import by its target, anything else by its own statement."""
+    for statement in body:
+        for name, target in import_names(statement).items():
+            bound.setdefault(name, set()).add(target)
+        if isinstance(statement, FunctionNode | ast.ClassDef):
+            bound.setdefault(statement.name, set()).add(statement)
+            continue
+        inner = blocks_of(statement)
+        own = ast.walk(statement) if not inner else _heads(statement)
+        for node in own:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
+                bound.setdefault(node.id, set()).add(node)
+        for block in inner:
+            _bindings(block, bound)
+
+
+def _heads(statement: ast.stmt) -> list[ast.AST]:
+    """The nodes of a compound statement outside of its blocks."""
+    skipped = {id(s) for block in blocks_of(statement) for s in block}
+    found: list[ast.AST] = []
+    stack: list[ast.AST] = [statement]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        stack.extend(child for child in ast.iter_child_nodes(node) if id(child) not in skipped)
+    return found
 
 
 def blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:

@@ -132,6 +132,7 @@ _TABLE: list[Operation] = [
         ("finfo_max", "dtype", "", "largest finite value of an element type"),
         ("finfo_eps", "dtype", "", "machine epsilon of an element type"),
         ("is_none", "x", "", "x is None"),
+        ("truth", "x", "", "whether x counts as true in a Python condition"),
         ("is_tensor", "x", "", "x is a tensor"),
     ),
     *_operations(
@@ -171,7 +172,13 @@ _TABLE: list[Operation] = [
         ("field", "x", "name", "an attribute of a Python object that is not known further"),
         ("choose", "condition a b", "", "a if the (Python) condition holds, else b: a branch, not elementwise"),
         ("layer", "*", "path class", "a submodule that is not looked into"),
-        ("call", "*", "target keywords", "a function that is not looked into; keywords name the last operands"),
+        (
+            "call",
+            "*",
+            "target keywords text",
+            "a function that is not looked into; keywords name the last operands, text is what else tells it apart",
+        ),
+        ("number", "x", "", "x, which is a Python number (what math functions take)"),
         (
             "raise",
             "condition *",

@@ -176,11 +176,23 @@ def _arguments(
         if not equals:
             raise ProgramSyntaxError(f"line {number}: expected %value or name=literal, found {part!r}")
         try:
-            value = math.nan if literal.strip() == "nan" else ast.literal_eval(literal.strip())
+            value = _value_of(ast.parse(literal.strip(), mode="eval").body)
         except (ValueError, SyntaxError) as error:
             raise ProgramSyntaxError(f"line {number}: {literal!r} is not a literal ({error})") from error
         attributes.append((key.strip(), value))
     return tuple(operands), tuple(attributes)
+
+
+def _value_of(node: ast.expr) -> Attribute:
+    """A literal, with `nan` besides those of Python."""
+    if isinstance(node, ast.Tuple):
+        return tuple(_value_of(part) for part in node.elts)
+    if isinstance(node, ast.Name) and node.id == "nan":
+        return math.nan
+    value = ast.literal_eval(node)
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise ValueError("no attribute value")
+    return value
 
 
 def _split(text: str) -> list[str]:

@@ -30,7 +30,8 @@ class RuleError(ValueError):
 class Parameter:
     """A variable of a definition. `neutral` is the value that stands for "absent" (None: it must be there).
 
-    kind: tensor, number (proven to be a Python number), mask (added or chosen by), any (whatever the operation takes).
+    kind: tensor, number (proven to be a Python number), weight (a parameter of the module), mask (added or chosen by), any
+    (whatever the operation takes).
     """
 
     name: str
@@ -100,7 +101,7 @@ def rules() -> tuple[Rule, ...]:
     return tuple(load_rule(f.read_text(encoding="utf-8"), f.name) for f in files if f.name != "__init__.py")
 
 
-_KINDS = {"Number": "number", "Mask": "mask", "Tensor": "tensor", "Any": "any"}
+_KINDS = {"Number": "number", "Mask": "mask", "Tensor": "tensor", "Any": "any", "Weight": "weight"}
 
 
 def load_rule(text: str, path: str) -> Rule:
@@ -175,7 +176,9 @@ def _variant(scope: Scope, name: str, definition: Function, kernel: Function, gu
         if isinstance(argument.annotation, ast.Name):
             kind = _KINDS.get(argument.annotation.id, "?")
             if kind == "?":
-                raise RuleError(f"parameter {argument.arg} must be Tensor, Number, Mask or Any", argument.lineno)
+                raise RuleError(
+                    f"parameter {argument.arg} must be Tensor, Number, Weight, Mask or Any", argument.lineno
+                )
         neutral = ast.literal_eval(default) if default is not None else None
         parameters.append(Parameter(argument.arg, kind, neutral))
     programs = []

@@ -44,7 +44,7 @@ def _level(node: ast.expr) -> int:
 def literal(value: Attribute) -> str:
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return f'float("{"-" if value < 0 else ""}inf")'
-    if isinstance(value, str):
+    if isinstance(value, str) and value.isprintable():
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return repr(value)
 
@@ -146,8 +146,14 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
             if b is condition.inputs[0]:
                 return inner(b)
             return f"None if {inner(condition)} else {inner(b)}"
+        for arm, other, test in ((a, b, condition), (b, a, Node("logical_not", (condition,)))):
+            if arm.operation == "constant" and arm.attribute("value") is True and other.operation != "constant":
+                # A keep mask of nothing but True is no mask.
+                return f"None if {inner(test)} else {inner(other)}"
         second = "0.0" if b.operation == "constant" and b.attribute("value") == 0 else inner(b)
         return f"{parenthesised(inner(a), 'or')} if {inner(condition)} else {second}"
+    if operation == "truth":
+        return inner(node.inputs[0])
     if operation == "is_none":
         return f"{inner(node.inputs[0])} is None"
     if operation == "equal":

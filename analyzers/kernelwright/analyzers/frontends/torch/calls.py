@@ -27,13 +27,16 @@ from kernelwright.analyzers.source import Function
 Keywords = tuple[tuple[str, Value], ...]
 Arguments = tuple[Value, ...]
 
+CONTEXT_DECORATORS = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad"})
+"""Decorators that change how a function's body runs, as a `with` around it would."""
+
 _PURE_MODULES = ("torch.", "math.", "numpy.", "einops.", "operator.", "typing.", "builtins.")
 _TRANSPARENT_DECORATORS = frozenset(
     {
         "staticmethod",
         "classmethod",
         "property",
-        "torch.no_grad",
+        *CONTEXT_DECORATORS,
         "torch.jit.ignore",
         "torch.jit.export",
         "typing.overload",
@@ -55,6 +58,8 @@ class Calls(Expressions):
 
     def global_value(self, name: str) -> Value:
         source = self.scope.source
+        if name in source.ambiguous:
+            return self.graph.node("global", name=f"?{name}")
         if name in source.imports:
             full = source.imports[name]
             return self.graph.constant(CONSTANTS[full]) if full in CONSTANTS else self.graph.node("global", name=full)
@@ -75,6 +80,9 @@ class Calls(Expressions):
                 return self.follow(replace(closure), (), ())
             return closure
         value = facts.attributes.get(name)
+        elsewhere = name in facts.stored_elsewhere
+        if isinstance(value, LayerValue | ModuleValue) and elsewhere:
+            return LayerValue(path, "?")
         if isinstance(value, LayerValue):
             return LayerValue(path, value.class_name, value.arguments, value.keywords)
         if isinstance(value, ModuleValue):
@@ -83,9 +91,9 @@ class Calls(Expressions):
             return self.graph.node("parameter", path=path)
         if isinstance(value, Closure):
             return value
-        if isinstance(value, Node) and _is_computed_constant(value) and name not in facts.stored_elsewhere:
+        if isinstance(value, Node) and _is_computed_constant(value) and not elsewhere:
             return self.graph.node("attribute", path=path, kind="number", value=value.attribute("value"))
-        kind = "number" if isinstance(value, Node) and is_number(value, nested=False) else "value"
+        kind = "number" if isinstance(value, Node) and is_number(value, nested=False) and not elsewhere else "value"
         return self.graph.node("attribute", path=path, kind="flag" if name == "training" else kind)
 
     def scope_of(self, closure: Closure) -> Scope:
@@ -116,7 +124,7 @@ class Calls(Expressions):
         for keyword in e.keywords:
             value = self.passed(keyword.value)
             if keyword.arg is None:
-                if isinstance(value, TableValue):
+                if isinstance(value, TableValue) and not value.unknown:
                     keywords.extend((str(k), v) for k, v in value.entries.items())
                 else:
                     unknown.append(value)
@@ -131,7 +139,11 @@ class Calls(Expressions):
             inputs = [self.node_of(v) for v in (*arguments, *(v for _, v in keywords))]
             if isinstance(callee, BoundMethod):
                 inputs.insert(0, callee.receiver)
-            return self.opaque(e, str(error), *inputs)
+            made = self.opaque(e, str(error), *inputs)
+            for name, value in keywords:
+                if name == "out" and isinstance(value, Node):
+                    self.replaced(value, made)
+            return made
 
     def passed(self, e: ast.expr) -> Value:
         """An argument's value; an attribute of an object (`config.size`) is a value here, not a method to be called."""
@@ -183,9 +195,7 @@ class Calls(Expressions):
         values = (*nodes, *(self.node_of(v) for _, v in keywords))
         made = layer_operation(self.graph, layer.path, layer.class_name, values)
         if names:
-            made = replace(made, attributes=(*made.attributes, ("keywords", names)))
-            if self.graph.origin is not None:
-                self.graph.origins[made] = self.graph.origin
+            made = self.graph.noted(replace(made, attributes=(*made.attributes, ("keywords", names))))
         return made
 
     def call_module(self, module: ModuleValue, arguments: Arguments, keywords: Keywords) -> Value:
@@ -194,9 +204,9 @@ class Calls(Expressions):
             nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
             made = layer_operation(self.graph, module.path or "self", module.facts.name, nodes)
             if keywords:
-                made = replace(made, attributes=(*made.attributes, ("keywords", tuple(n for n, _ in keywords))))
-                if self.graph.origin is not None:
-                    self.graph.origins[made] = self.graph.origin
+                made = self.graph.noted(
+                    replace(made, attributes=(*made.attributes, ("keywords", tuple(n for n, _ in keywords))))
+                )
             return made
         return self.followed(Closure(forward.node, module.facts.source, {}, module, forward), arguments, keywords)
 
@@ -204,8 +214,11 @@ class Calls(Expressions):
         receiver, name = method.receiver, method.name
         if receiver.operation == "global" and receiver.attribute("name") == "super":
             return self.graph.none
-        if receiver.operation == "tuple" and name in ("append", "extend", "index"):
-            raise NotUnderstood("a list that changes")
+        if receiver.operation == "tuple":
+            inputs = (receiver, *(self.node_of(v) for v in arguments))
+            changed = self.graph.node("opaque", *inputs, reason="a list that changes", text=name)
+            self.replaced(receiver, changed)
+            return changed
         if name.endswith("_") and not name.startswith("_") and name[:-1] in METHODS:
             new = call_method(self.graph, receiver, name[:-1], arguments, keywords)
             self.replaced(receiver, new)
@@ -214,8 +227,11 @@ class Calls(Expressions):
             keywords = (("split_size", keywords[0][1]), *keywords[1:])
         if name in METHODS:
             return call_method(self.graph, receiver, name, arguments, keywords)
-        if name.endswith("_"):
-            raise NotUnderstood(f"in-place method {name}")
+        if name.endswith("_") and not name.endswith("__"):
+            inputs = (receiver, *(self.node_of(v) for v in (*arguments, *(v for _, v in keywords))))
+            changed = self.graph.node("opaque", *inputs, reason=f"in-place method {name}", text=name)
+            self.replaced(receiver, changed)
+            return changed
         nodes = (receiver, *(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
         names = tuple(n for n, _ in keywords)
         return self.graph.node("call", *nodes, target=f"Tensor.{name}", keywords=names)

@@ -30,6 +30,10 @@ def prepare_class(scope: Scope, facts: ClassFacts) -> None:
     numeric = _numeric_defaults(arguments)
     for parameter in parameters[1:]:
         annotation = parameter.annotation
+        if parameter.arg in facts.tensor_arguments:
+            made = evaluator.graph.node("call", target="torch.Tensor", keywords=(), text=parameter.arg)
+            frame.environment[parameter.arg] = made
+            continue
         if parameter.arg in numeric or (isinstance(annotation, ast.Name) and annotation.id in ("int", "float")):
             frame.environment[parameter.arg] = evaluator.graph.node("input", name=parameter.arg, dtype="number")
         else:

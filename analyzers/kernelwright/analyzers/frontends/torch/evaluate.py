@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.frontends.torch.calls import Calls
+from kernelwright.analyzers.frontends.torch.calls import CONTEXT_DECORATORS, Calls
 from kernelwright.analyzers.frontends.torch.conditions import Facts, conjunction
 from kernelwright.analyzers.frontends.torch.expressions import Environment, Frame
 from kernelwright.analyzers.frontends.torch.graph import Graph, Origin
@@ -78,7 +78,7 @@ class Evaluator(Calls):
         elif isinstance(s, ast.For | ast.AsyncFor):
             self.loop(s)
         elif isinstance(s, ast.While):
-            self.evaluate(s.test)
+            self.test(s.test)
             self.repeated(s.body, s)
         elif isinstance(s, ast.With | ast.AsyncWith):
             return self.context(s)
@@ -88,12 +88,14 @@ class Evaluator(Calls):
             for name, imported in import_names(s).items():
                 self.frame.environment[name] = self.graph.node("global", name=imported)
         elif isinstance(s, ast.Assert):
-            failed = self.graph.unary("logical_not", self.graph.truth(self.evaluate(s.test)))
+            failed = self.graph.unary("logical_not", self.test(s.test))
             self.effect("raise", conjunction(self.graph, [*self.frame.path, failed]) or failed)
         elif isinstance(s, ast.Delete):
             for target in s.targets:
                 if isinstance(target, ast.Name):
                     self.frame.environment.pop(target.id, None)
+                else:
+                    self.assign(target, self.graph.none, s)
         elif isinstance(s, ast.Try) or type(s).__name__ == "TryStar":
             return self.attempt(s)
         elif isinstance(s, ast.Continue | ast.Break):
@@ -118,7 +120,7 @@ class Evaluator(Calls):
         self.effect("raise", condition, *read)
 
     def branch(self, s: ast.If) -> bool:
-        condition = self.facts.known(self.graph, self.graph.truth(self.evaluate(s.test)))
+        condition = self.facts.known(self.graph, self.test(s.test))
         if condition.operation == "constant":
             return self.run(s.body if condition.attribute("value") else s.orelse)
         before = self.frame.environment
@@ -203,7 +205,12 @@ class Evaluator(Calls):
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value, s)
             self.effects.append(value)
-        return self.run(s.body)
+        outside = self.graph.context
+        self.graph.context = (*outside, s)
+        try:
+            return self.run(s.body)
+        finally:
+            self.graph.context = outside
 
     def attempt(self, s: ast.stmt) -> bool:
         blocks = blocks_of(s)
@@ -220,7 +227,10 @@ class Evaluator(Calls):
         return self.run(final) and falls
 
     def blur(self, s: ast.stmt, reason: str) -> None:
-        self.effect("opaque", reason=reason, text=self.scope.source.segment(s))
+        names = sorted({n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)})
+        read = [value for n in names if isinstance(value := self.frame.environment.get(n), Node)]
+        self.effect("opaque", *read, reason=reason, text=self.scope.source.segment(s))
+        self.blur_names([s], s, reason)
         for block in blocks_of(s):
             self.blur_names(block, s, reason)
 
@@ -251,6 +261,13 @@ class Evaluator(Calls):
         environment.update(self.bind_parameters(closure, arguments, keywords))
         frame = Frame(environment, closure.owner)
         span, scope, facts = self.graph.span, self.scope, self.facts
+        outside = self.graph.context
+        for decorator in decorators:
+            if (
+                self.scope.qualified(decorator.func if isinstance(decorator, ast.Call) else decorator)
+                in CONTEXT_DECORATORS
+            ):
+                self.graph.context = (*self.graph.context, decorator)
         # What the callee learns on its way ("x is None, so return") does not hold for the caller.
         self.facts = facts.copy()
         self.frames.append(frame)
@@ -267,7 +284,15 @@ class Evaluator(Calls):
             self.frames.pop()
             self.active.discard(closure.node)
             self.scope, self.facts = scope, facts
-            self.graph.span = span
+            self.graph.span, self.graph.context = span, outside
+            self.changed_attributes(frame)
+
+    def changed_attributes(self, callee: Frame) -> None:
+        """What a followed call stored under `self` is not known to the caller: a branch may have decided it."""
+        for name in callee.environment:
+            if name.startswith("self.") and self.frame.environment.get(name) is not callee.environment[name]:
+                changed = self.graph.node("opaque", reason="changed by a call", text=name)
+                self.frame.environment[name] = changed
 
     def result(self, frame: Frame, falls: bool) -> Node:
         """What a frame returns: its returns in order, each under its condition."""
@@ -302,6 +327,16 @@ def _stored_names(body: list[ast.stmt]) -> set[str]:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
                 names.add(node.id)
+            elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None:
+                names.add(node.name)
+            elif isinstance(node, ast.MatchMapping) and node.rest is not None:
+                names.add(node.rest)
+            elif isinstance(node, ast.ExceptHandler) and node.name is not None:
+                names.add(node.name)
+            elif isinstance(node, ast.alias):
+                names.add((node.asname or node.name).partition(".")[0])
+            elif isinstance(node, FunctionNode | ast.ClassDef):
+                names.add(node.name)
             elif isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
                 base = node.value
                 while isinstance(base, ast.Subscript | ast.Attribute):

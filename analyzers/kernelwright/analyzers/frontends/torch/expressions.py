@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass, field
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.frontends.torch.conditions import Facts
+from kernelwright.analyzers.frontends.torch.conditions import Facts, condition_key
 from kernelwright.analyzers.frontends.torch.dtypes import DTYPES
 from kernelwright.analyzers.frontends.torch.graph import Graph, Origin, static
 from kernelwright.analyzers.frontends.torch.scope import Scope
@@ -134,7 +134,11 @@ class Expressions:
         if isinstance(value, LayerValue | ModuleValue):
             return self.graph.node("attribute", path=value.path or "self", kind="module")
         if isinstance(value, Closure):
-            return self.graph.node("global", name=getattr(value.node, "name", "lambda"))
+            if isinstance(value.node, ast.Lambda):
+                names = sorted({n.id for n in ast.walk(value.node.body) if isinstance(n, ast.Name)})
+                read = [v for n in names if isinstance(v := value.environment.get(n), Node)]
+                return self.graph.node("call", *read, target="lambda", keywords=(), text=ast.unparse(value.node))
+            return self.graph.node("global", name=value.node.name)
         if isinstance(value, BoundMethod):
             return self.graph.node("field", value.receiver, name=value.name)
         entries = [(k, v) for k, v in value.entries.items()]
@@ -272,10 +276,22 @@ class Expressions:
     def _joinedstr(self, e: ast.JoinedStr) -> Value:
         parts = [self.node_of(self.evaluate(v.value)) for v in e.values if isinstance(v, ast.FormattedValue)]
         self.place(e)
-        return self.graph.node("call", *parts, target="str.format", keywords=())
+        written = ast.unparse(e)
+        return self.graph.node("call", *parts, target="str.format", keywords=(), text=written)
 
     def _binop(self, e: ast.BinOp) -> Value:
-        left, right = self.evaluate(e.left), self.evaluate(e.right)
+        # Down the left side in a loop: sums of hundreds of terms are deeper than Python's stack.
+        spine = [e]
+        while isinstance(spine[-1].left, ast.BinOp):
+            spine.append(spine[-1].left)
+        value = self.evaluate(spine[-1].left)
+        for inner in reversed(spine):
+            value = self.combined(inner, value, self.evaluate(inner.right))
+            if inner is not e and isinstance(value, Node):
+                self.own(value, inner)
+        return value
+
+    def combined(self, e: ast.BinOp, left: Value, right: Value) -> Value:
         operation = _BINARY.get(type(e.op))
         if operation is None:
             return self.opaque(e, f"operator {type(e.op).__name__.lower()}", left, right)
@@ -284,10 +300,10 @@ class Expressions:
         return self.graph.binary(operation, a, b)
 
     def _unaryop(self, e: ast.UnaryOp) -> Value:
+        if isinstance(e.op, ast.Not):
+            return self.test(e)
         value = self.evaluate(e.operand)
         self.place(e)
-        if isinstance(e.op, ast.Not):
-            return self.graph.unary("logical_not", self.facts.known(self.graph, self.graph.truth(value)))
         node = self.node_of(value)
         if isinstance(e.op, ast.USub):
             return self.graph.unary("neg", node)
@@ -295,7 +311,17 @@ class Expressions:
             return self.graph.node("logical_not", node)
         return node
 
-    def _boolop(self, e: ast.BoolOp) -> Value:
+    def test(self, e: ast.expr) -> Node:
+        """An expression where only its truth counts: `and` and `or` may be taken as conjunctions there."""
+        if isinstance(e, ast.BoolOp):
+            return self.conjunction(e)
+        if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.Not):
+            inner = self.facts.known(self.graph, self.test(e.operand))
+            self.place(e)
+            return self.own(self.graph.unary("logical_not", inner), e)
+        return self.graph.truth(self.evaluate(e))
+
+    def conjunction(self, e: ast.BoolOp) -> Node:
         operation = "logical_and" if isinstance(e.op, ast.And) else "logical_or"
         decided = operation == "logical_or"
         result: Node | None = None
@@ -303,7 +329,7 @@ class Expressions:
         self.facts = saved.copy()
         try:
             for part in e.values:
-                value = self.facts.known(self.graph, self.graph.truth(self.evaluate(part)))
+                value = self.facts.known(self.graph, self.test(part))
                 if value.operation == "constant" and bool(value.attribute("value")) == decided:
                     self.place(e)
                     # `x and False` is False whatever x is; the operands so far have no effects of their own.
@@ -316,7 +342,29 @@ class Expressions:
                 result = value if result is None else self.graph.node(operation, result, value)
         finally:
             self.facts = saved
-        return result if result is not None else self.graph.constant(not decided)
+        return self.own(result, e) if result is not None else self.graph.constant(not decided)
+
+    def own(self, node: Node, e: ast.expr) -> Node:
+        """Note that the node is the value of this expression of the translated function."""
+        if len(self.frames) == 1:
+            self.graph.expressions.setdefault(node, e)
+        return node
+
+    def _boolop(self, e: ast.BoolOp) -> Value:
+        """As a value: one of the operands, the first that decides."""
+        value = self.evaluate(e.values[-1])
+        if all(isinstance(v, ast.Compare) or _is_not(v) for v in e.values):
+            return self.conjunction(e)
+        for part in reversed(e.values[:-1]):
+            first = self.evaluate(part)
+            truth = self.facts.known(self.graph, self.graph.truth(first))
+            if truth.operation == "constant":
+                value = value if bool(truth.attribute("value")) == isinstance(e.op, ast.And) else first
+                continue
+            self.place(e)
+            arms = (value, first) if isinstance(e.op, ast.And) else (first, value)
+            value = self.choose(truth, *arms)
+        return value
 
     def _compare(self, e: ast.Compare) -> Value:
         left = self.evaluate(e.left)
@@ -337,7 +385,7 @@ class Expressions:
                 if other.operation == "constant" and other.attribute("value") is None:
                     test = self.facts.known(self.graph, self.graph.is_none(one))
                     return self.graph.unary("logical_not", test) if isinstance(op, ast.IsNot) else test
-            test = self.graph.node("equal", a, b)
+            test = self.graph.node("call", a, b, target="is", keywords=())
             return self.graph.node("logical_not", test) if isinstance(op, ast.IsNot) else test
         if isinstance(op, ast.In | ast.NotIn):
             items = self.items(right)
@@ -351,7 +399,7 @@ class Expressions:
         return self.graph.binary(_COMPARE[type(op)], a, b)
 
     def _ifexp(self, e: ast.IfExp) -> Value:
-        condition = self.facts.known(self.graph, self.graph.truth(self.evaluate(e.test)))
+        condition = self.facts.known(self.graph, self.test(e.test))
         if condition.operation == "constant":
             return self.evaluate(e.body if condition.attribute("value") else e.orelse)
         with self.facts.assuming(condition, True):
@@ -393,7 +441,7 @@ class Expressions:
         base = self.evaluate(e.value)
         if isinstance(base, TableValue):
             key = static(self.evaluate(e.slice), "key")
-            if key in base.entries:
+            if key in base.entries and not base.unknown:
                 return base.entries[key]
             raise NotUnderstood("unknown key")
         items = self.items(base)
@@ -433,6 +481,8 @@ class Expressions:
             if name in ("weight", "bias"):
                 return self.graph.node("parameter", path=f"{base.path}.{name}")
             return self.graph.node("attribute", path=f"{base.path}.{name}", kind=kind)
+        if isinstance(base, TableValue) and name not in ("get", "keys", "values", "items", "copy"):
+            base.unknown = True  # update, pop and the like
         if not isinstance(base, Node):
             raise NotUnderstood(f"attribute {name} of something unknown")
         if base.operation == "global":
@@ -482,7 +532,7 @@ class Expressions:
             base = self.evaluate(target.value)
             self.effect_of_store(target, value)
             if isinstance(base, TableValue):
-                base.entries.clear()
+                base.unknown = True
             if isinstance(base, Node):
                 changed = self.opaque(target, "assignment to elements", base, value)
                 self.replaced(base, changed)
@@ -556,6 +606,22 @@ class Expressions:
         if root.operation in ("input", "parameter", "attribute"):
             # The caller's tensor changes: that is visible outside.
             self.effects.append(self.graph.node("opaque", new, reason="store", text="in place"))
+
+
+def _is_not(e: ast.expr) -> bool:
+    return isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.Not)
+
+
+def _same_layer(a: LayerValue, b: LayerValue) -> bool:
+    """True for two layers made alike: class, place and arguments."""
+    if (a.class_name, a.path, len(a.arguments)) != (b.class_name, b.path, len(b.arguments)):
+        return False
+    keys = [[(name, _argument_key(v)) for name, v in layer.keywords] for layer in (a, b)]
+    return keys[0] == keys[1] and list(map(_argument_key, a.arguments)) == list(map(_argument_key, b.arguments))
+
+
+def _argument_key(value: Value) -> object:
+    return condition_key(value) if isinstance(value, Node) else id(value)
 
 
 def view_root(node: Node) -> Node:

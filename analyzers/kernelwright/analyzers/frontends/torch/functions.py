@@ -104,14 +104,24 @@ for _name in (
 _row("torch.special.expit", "input", _one("sigmoid"))
 _row("torch.negative", "input", _one("neg"), "negative")
 _row("torch.logical_not torch.bitwise_not", "input", _one("logical_not"), "logical_not bitwise_not")
-_row("math.sqrt numpy.sqrt", "input", _one("sqrt"))
-_row("math.exp numpy.exp", "input", _one("exp"))
-_row("math.log numpy.log", "input", _one("log"))
-_row("math.tanh numpy.tanh", "input", _one("tanh"))
-_row("math.erf", "input", _one("erf"))
+
+
+def _of_number(operation: str) -> Build:
+    """A function of Python numbers: it says that its argument is one."""
+
+    def build(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
+        x = tensor(a["input"], operation)
+        return g.unary(operation, x if x.operation == "constant" else g.node("number", x))
+
+    return build
+
+
+for _name in ("sqrt", "exp", "log", "tanh", "erf"):
+    _row(f"math.{_name}", "input", _of_number(_name))
+_row("numpy.sqrt", "input", _of_number("sqrt"))
 _row(f"{_F}softplus", "input", _one("softplus"))
 _row(
-    "torch.square numpy.square",
+    "torch.square",
     "input",
     lambda g, a, _: g.binary("pow", tensor(a["input"], "x"), g.constant(2)),
     "square",
@@ -124,7 +134,7 @@ for _name, _names, _method in (
 _row("torch.div torch.divide torch.true_divide", "input other rounding_mode?", _two("div"), "div divide true_divide")
 for _name, _names, _method in (
     ("mul", "torch.mul torch.multiply", "mul multiply"),
-    ("pow", "torch.pow math.pow numpy.power", "pow"),
+    ("pow", "torch.pow", "pow"),
     ("maximum", "torch.maximum", "maximum"),
     ("minimum", "torch.minimum", "minimum"),
     ("equal", "torch.eq", "eq"),
@@ -135,15 +145,21 @@ for _name, _names, _method in (
     ("greater_equal", "torch.ge torch.greater_equal", "ge greater_equal"),
     ("logical_and", "torch.logical_and torch.bitwise_and", "logical_and bitwise_and"),
     ("logical_or", "torch.logical_or torch.bitwise_or", "logical_or bitwise_or"),
-    ("matmul", "torch.matmul torch.bmm torch.mm", "matmul bmm mm"),
+    ("matmul", "torch.matmul torch.mm", "matmul mm"),
 ):
     _row(_names, "input other", _two(_name), _method)
-_row(
-    "torch.bmm",
-    "input mat2",
-    lambda g, a, _: g.binary("matmul", tensor(a["input"], "a"), tensor(a["mat2"], "b")),
-    "bmm mm",
-)
+
+
+def _batched(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
+    """bmm takes three axes and nothing else."""
+    left, right = tensor(a["input"], "a"), tensor(a["mat2"], "b")
+    product = g.node("matmul", left, right)
+    for node in (left, right, product):
+        g.ranks.setdefault(node, 3)
+    return product
+
+
+_row("torch.bmm", "input mat2", _batched, "bmm")
 
 
 def _upcast(g: Graph, a: Arguments) -> Node:
@@ -452,9 +468,12 @@ def _linear(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
 _row(f"{_F}linear torch._C._nn.linear", "input weight bias?", _linear)
 
 
-def _scaled_add(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
+def _scaled_add(g: Graph, a: Arguments, axes: int) -> Node:
     base: Node = tensor(a["input"], "input")
     product: Node = g.node("matmul", tensor(a["batch1"], "a"), tensor(a["batch2"], "b"))
+    if axes:
+        for node in (*product.inputs, product):
+            g.ranks.setdefault(node, axes)
     if a.get("alpha") is not None:
         product = g.binary("mul", product, tensor(a["alpha"], "alpha"))
     if a.get("beta") is not None:
@@ -466,7 +485,13 @@ def _scaled_add(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
     return g.node("add", base, product)
 
 
-_row("torch.baddbmm torch.addmm", "input batch1 batch2 beta? alpha?", _scaled_add, "baddbmm addmm")
+_row("torch.baddbmm", "input batch1 batch2 beta? alpha?", lambda g, a, _: _scaled_add(g, a, 3), "baddbmm")
+_row(
+    "torch.addmm",
+    "input mat1 mat2 beta? alpha?",
+    lambda g, a, _: _scaled_add(g, {**a, "batch1": a["mat1"], "batch2": a["mat2"]}, 2),
+    "addmm",
+)
 _row("torch.einsum", "equation *operands", lambda g, a, rest: einsum(g, static(a["equation"], "equation"), rest))
 _row("einops.rearrange", "tensor pattern", lambda g, a, _: rearrange(g, tensor(a["tensor"], "x"), a["pattern"], {}))
 

@@ -48,19 +48,27 @@ class Graph:
     """Nodes under construction with their origins.
 
     `expressions` tells of which expression of the translated function a node is the value; `ranks` holds axis counts that
-    the code itself proves.
+    the code itself proves; `contexts` the `with` statements (and decorators like them) around a node.
     """
 
     origins: dict[Node, Origin] = field(default_factory=dict)
     expressions: dict[Node, ast.expr | ast.AugAssign] = field(default_factory=dict)
     ranks: dict[Node, int] = field(default_factory=dict)
+    contexts: dict[Node, tuple[ast.AST, ...]] = field(default_factory=dict)
+    context: tuple[ast.AST, ...] = ()
     origin: Origin | None = None
     span: Span | None = None
 
     def node(self, operation: str, *inputs: Node, **attributes: Attribute) -> Node:
         made = Node(operation, inputs, tuple(attributes.items()), self.span)
+        return self.noted(made)
+
+    def noted(self, made: Node) -> Node:
+        """Note where a node was made."""
         if self.origin is not None:
             self.origins[made] = self.origin
+        if self.context:
+            self.contexts[made] = self.context
         return made
 
     def constant(self, value: Attribute) -> Node:
@@ -125,7 +133,9 @@ class Graph:
             return self.constant(bool(value.attribute("value")))
         if value.operation == "tuple":
             return self.constant(bool(value.inputs))
-        return value
+        if value.operation in CONDITIONS or value.attribute("kind") == "flag":
+            return value
+        return self.node("truth", value)
 
     def tuple(self, *values: Node) -> Node:
         return self.node("tuple", *values)
@@ -139,6 +149,14 @@ def _is_sequence(node: Node) -> bool:
         return _is_sequence(node.inputs[1]) or _is_sequence(node.inputs[2])
     return node.operation in ("tuple", "shape", "join")
 
+
+CONDITIONS = frozenset(
+    {
+        "is_none", "is_tensor", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_not",
+        "logical_and", "logical_or", "truth",
+    }
+)  # fmt: skip
+"""Operations that give a truth value."""
 
 MAYBE_NONE = frozenset(
     {"input", "attribute", "item", "choose", "call", "layer", "opaque", "field", "global", "parameter"}

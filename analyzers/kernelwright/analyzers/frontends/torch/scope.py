@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from kernelwright.analyzers.frontends.torch.values import ClassFacts
@@ -53,7 +54,8 @@ class Scope:
             facts.methods.update(self._methods(name, node))
             facts.bases = tuple(self.qualified(base) or "?" for base in node.bases)
             facts.overridden = self._overridden(name)
-            facts.stored_elsewhere = frozenset(_stored_outside_init(facts.methods))
+            facts.stored_elsewhere = frozenset(self._stored_elsewhere(name))
+            facts.tensor_arguments = frozenset(self._tensor_arguments(node))
         return facts
 
     def _methods(self, name: str, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> dict[str, Function]:
@@ -67,19 +69,78 @@ class Scope:
                 methods[statement.name] = Function(statement, node, f"{name}.{statement.name}")
         return methods
 
-    def _overridden(self, name: str) -> frozenset[str]:
-        """Methods that a class of this file deriving from `name` defines again."""
-        found: set[str] = set()
+    def _derived(self, name: str) -> list[ast.ClassDef]:
+        """Classes of this file that derive from `name`, also through others."""
+        found: list[ast.ClassDef] = []
         for other, node in self.source.classes.items():
             if other != name and any(self.qualified(base) == name for base in node.bases):
-                found.update(s.name for s in node.body if isinstance(s, ast.FunctionDef))
-                found.update(self._overridden(other))
-        return frozenset(found)
+                found.append(node)
+                found.extend(self._derived(other))
+        return found
+
+    def _overridden(self, name: str) -> frozenset[str]:
+        """Methods that a class deriving from `name` may have from elsewhere: its own, and those of its other bases."""
+        found: set[str] = set()
+        for node in self._derived(name):
+            found.update(s.name for s in node.body if isinstance(s, ast.FunctionDef))
+            for base in node.bases:
+                other = self.source.classes.get(self.qualified(base) or "")
+                if other is not None and self.qualified(base) != name:
+                    found.update(s.name for s in other.body if isinstance(s, ast.FunctionDef))
+        return frozenset(found | self._stores.keys())
+
+    @cached_property
+    def _stores(self) -> dict[str, list[str]]:
+        """Attribute names the file assigns through anything but `self`, or in a class body: `self.inner.act = ...`."""
+        found: dict[str, list[str]] = {}
+        for node in ast.walk(self.source.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+                base = node.value.id if isinstance(node.value, ast.Name) else "?"
+                if base != "self":
+                    found.setdefault(node.attr, []).append(base)
+        return found
+
+    def _stored_elsewhere(self, name: str) -> set[str]:
+        """Attributes that something besides the class's own `__init__` may set: its other methods, subclasses, other code."""
+        found = set(self._stores)
+        nodes = [(self.source.classes[name], True), *((node, False) for node in self._derived(name))]
+        for class_node, is_own in nodes:
+            for method in class_node.body:
+                if not isinstance(method, ast.FunctionDef) or (is_own and method.name == "__init__"):
+                    continue
+                for node in ast.walk(method):
+                    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+                        found.add(node.attr)
+        return found
+
+    def _tensor_arguments(self, node: ast.ClassDef) -> set[str]:
+        """Parameters of `__init__` that some call in this file gives a tensor made by torch."""
+        init = next((s for s in node.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
+        if init is None:
+            return set()
+        names = [a.arg for a in init.args.args[1:]]
+        found: set[str] = set()
+        for call in self._calls.get(node.name, []):
+            given = [*zip(names, call.args, strict=False), *((k.arg, k.value) for k in call.keywords if k.arg)]
+            for name, value in given:
+                made = isinstance(value, ast.Call) and (self.qualified(value.func) or "").startswith("torch.")
+                if made and name is not None:
+                    found.add(name)
+        return found
+
+    @cached_property
+    def _calls(self) -> dict[str, list[ast.Call]]:
+        """Calls of plain names in this file."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in ast.walk(self.source.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                found.setdefault(node.func.id, []).append(node)
+        return found
 
     def qualified(self, node: ast.expr) -> str | None:
         """The qualified name of a dotted expression; a name of this file stands for itself."""
         if isinstance(node, ast.Name):
-            return self.source.imports.get(node.id, node.id)
+            return f"?{node.id}" if node.id in self.source.ambiguous else self.source.imports.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
             base = self.qualified(node.value)
             return f"{base}.{node.attr}" if base else None
@@ -108,23 +169,6 @@ class Scope:
             scope._foreign = self._foreign
             self._foreign[source.path] = scope
         return scope, name
-
-
-def _stored_outside_init(methods: dict[str, Function]) -> set[str]:
-    found: set[str] = set()
-    for name, method in methods.items():
-        if name == "__init__":
-            continue
-        for node in ast.walk(method.node):
-            stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-            if (
-                stored
-                and isinstance(node, ast.Attribute)
-                and isinstance(node.value, ast.Name)
-                and node.value.id == "self"
-            ):
-                found.add(node.attr)
-    return found
 
 
 def _bound_names(body: list[ast.stmt]) -> set[str]:

@@ -21,7 +21,7 @@ class Translation:
 
     `expressions` maps a node to the expression of this function it is the value of; `environments` maps each statement of
     the function (not of followed calls) to the names before it runs, `paths` to the conditions of the branches it stands
-    in. `ranks` holds axis counts proven by unpacking or patterns. `facts` is the
+    in. `ranks` holds axis counts proven by unpacking or patterns, `contexts` the `with` statements around a node. `facts` is the
     class of a method; `unbound_reads` are names that may be read without having been assigned.
     """
 
@@ -32,6 +32,7 @@ class Translation:
     environments: dict[ast.stmt, Environment] = field(repr=False)
     paths: dict[ast.stmt, tuple[Node, ...]] = field(repr=False)
     ranks: dict[Node, int] = field(repr=False)
+    contexts: dict[Node, tuple[ast.AST, ...]] = field(repr=False)
     source: SourceFile = field(repr=False)
     facts: ClassFacts | None = None
     unbound_reads: frozenset[str] = frozenset()
@@ -72,10 +73,14 @@ def translate(scope: Scope, function: Function, *, follow_submodules: bool = Fal
         evaluator.environments,
         evaluator.paths,
         graph.ranks,
+        graph.contexts,
         scope.source,
         facts,
         frozenset(evaluator.unbound_reads),
     )
+
+
+_READ_ALL_NAMES = ("locals", "vars", "eval", "exec")
 
 
 def _captured_names(function: FunctionNode) -> frozenset[str]:
@@ -84,11 +89,12 @@ def _captured_names(function: FunctionNode) -> frozenset[str]:
     for node in ast.walk(function):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and node is not function:
             names.update(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in ("locals", "vars", "eval", "exec")
-        ):
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            names.update(node.names)
+        elif isinstance(node, ast.ClassDef | ast.ExceptHandler):
+            # Not interpreted: whatever they read must stay as it is.
+            names.update(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _READ_ALL_NAMES:
             names.update(n.id for n in ast.walk(function) if isinstance(n, ast.Name))
     return frozenset(names)
 

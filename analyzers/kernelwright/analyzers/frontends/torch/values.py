@@ -52,9 +52,10 @@ class BoundMethod:
 
 @dataclass(eq=False, slots=True)
 class TableValue:
-    """A dict, a ModuleDict or anything else with keys; `entries` by constant key."""
+    """A dict, a ModuleDict or anything else with keys; `entries` by constant key, `unknown` once it may have changed."""
 
     entries: dict[object, Value]
+    unknown: bool = False
 
 
 Value = Node | Closure | LayerValue | ModuleValue | BoundMethod | TableValue
@@ -66,7 +67,8 @@ class ClassFacts:
 
     `attributes` maps a name under `self` to the value `__init__` gives it; a name missing there is not known.
     `buffers` and `parameters` are the names that live in the state dict. `overridden` are methods that a subclass in the
-    file defines again, `stored_elsewhere` names under `self` that other methods assign.
+    file defines again, `stored_elsewhere` names that something besides its `__init__` may set,
+    `tensor_arguments` parameters of `__init__` that are given tensors.
     """
 
     name: str
@@ -78,5 +80,6 @@ class ClassFacts:
     buffers: set[str] = field(default_factory=set)
     overridden: frozenset[str] = frozenset()
     stored_elsewhere: frozenset[str] = frozenset()
+    tensor_arguments: frozenset[str] = frozenset()
     bases: tuple[str, ...] = ()
     ready: bool = False

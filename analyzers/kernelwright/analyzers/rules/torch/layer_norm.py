@@ -32,7 +32,7 @@ shapes = {"x": ("B", "L", "E"), "weight": ("E",), "bias": ("E",)}
 conditions = ("last_axis", "same_input", "output_type")
 
 
-def definition_cast(x, weight, bias, eps: Number):
+def definition_cast(x, weight: Weight, bias: Weight, eps: Number):
     h = x.to(torch.float32)
     c = h - h.mean(-1, keepdim=True)
     n = c * torch.rsqrt(c.pow(2).mean(-1, keepdim=True) + eps)
@@ -53,7 +53,7 @@ def kernel_cast_plain(x, eps):
     return F.layer_norm(x, (x.shape[-1],), eps=eps)
 
 
-def definition_uncast(x, weight, bias, eps: Number):
+def definition_uncast(x, weight: Weight, bias: Weight, eps: Number):
     c = x - x.mean(-1, keepdim=True)
     return c * torch.rsqrt(c.pow(2).mean(-1, keepdim=True) + eps) * weight + bias
 

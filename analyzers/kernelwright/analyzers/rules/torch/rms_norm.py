@@ -43,7 +43,7 @@ def kernel_cast_first(x, eps):
     return F.rms_norm(x, (x.shape[-1],), eps=eps)
 
 
-def definition_weight_first(x, weight, eps: Number):
+def definition_weight_first(x, weight: Weight, eps: Number):
     h = x.to(torch.float32)
     return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + eps) * weight.to(torch.float32)).to(x.dtype)
 
@@ -61,6 +61,18 @@ def kernel_uncast(x, eps):
 
 
 def guard_uncast(x, eps):
+    return x.dtype == torch.float32
+
+
+def definition_uncast_weight(x, weight: Weight, eps: Number):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+
+def kernel_uncast_weight(x, weight, eps):
+    return weight * F.rms_norm(x, (x.shape[-1],), eps=eps)
+
+
+def guard_uncast_weight(x, weight, eps):
     return x.dtype == torch.float32
 
 
