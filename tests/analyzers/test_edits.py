@@ -215,8 +215,8 @@ def test_strings_over_several_lines_inside_of_what_moves_are_not_indented() -> N
 
 
 def test_very_long_lines() -> None:
-    tail = " + 0" * 500
-    code = source(f"def f(x):\n    return x * torch.sigmoid(x){tail}\n")
+    tail = " + y" * 500
+    code = source(f"def f(x, y):\n    return x * torch.sigmoid(x){tail}\n")
     assert fixed(code).text == code.replace("x * torch.sigmoid(x)", "F.silu(x)")
 
 

@@ -67,7 +67,9 @@ REWRITES: dict[str, list[tuple[str, str]]] = {
     "sum_in_order": [("add(b, a)", "add(a, b)"), ("add(a, a)", "mul(2, a)"), ("add(a, 0)", "a"), ("add(1, add(2, a))", "add(3, a)")],  # noqa: E501
     "common_factor_of_a_sum": [("add(a, mul(3, pow(a, 3)))", "mul(a, add(1, mul(3, pow(a, 2))))")],
     "common_coefficient_of_a_sum": [("add(3, mul(3, a))", "mul(3, add(1, a))")],
-    "adding_the_minimum_is_filling_with_it": [(f"add(s, where(m, {MIN}, 0))", f"where(m, {MIN}, s)")],
+    "adding_the_minimum_is_filling_with_it": [
+        (f"add(matmul(a, b), where(m, {MIN}, 0))", f"where(m, {MIN}, matmul(a, b))")
+    ],
     "scale_out_of_a_product": [(f"matmul(mul({SCALE}, a), b)", f"mul({SCALE}, matmul(a, b))")],
     "weights_cast_to_the_values": [
         (f"matmul(cast(softmax(cast(a, {FLOAT32}), dim=-1), dtype_of(b)), b)", "matmul(softmax(a, dim=-1), b)")
@@ -120,7 +122,7 @@ REWRITES: dict[str, list[tuple[str, str]]] = {
     "dropout_commutes_with_a_cast": [(f"cast(dropout(a, p), {FLOAT32})", f"dropout(cast(a, {FLOAT32}), p)")],
     "number_has_no_type": [(f"cast(3, {FLOAT32})", "3")],
     "type_of_an_operation": [("dtype_of(matmul(a, b))", "dtype_of(a)"), (f"dtype_of(cast(a, {FLOAT32}))", FLOAT32)],
-    "dropout_by_its_effective_probability": [("dropout(a, p, t)", "dropout(a, choose(t, p, 0))"), ("dropout(a, 0)", "a")],
+    "dropout_by_its_effective_probability": [("dropout(a, p, t)", "dropout(a, choose(truth(t), p, 0))"), ("dropout(a, 0)", "a")],
     "one_form_of_comparison": [
         ("not_equal(a, b)", "logical_not(equal(a, b))"),
         ("greater(a, b)", "less(b, a)"),
@@ -128,12 +130,14 @@ REWRITES: dict[str, list[tuple[str, str]]] = {
     ],
     "comparison_with_a_constant_last": [("equal(0, a)", "equal(a, 0)"), ("equal(less(a, b), False)", "logical_not(less(a, b))")],
     "mask_without_a_negation": [("where(logical_not(m), a, b)", "where(m, b, a)")],
-    "large_negative_fill_is_the_minimum": [("where(m, -1e9, s)", f"where(m, {MIN}, s)")],
+    "large_negative_fill_is_the_minimum": [("where(m, -1e9, matmul(a, b))", f"where(m, {MIN}, matmul(a, b))")],
     "full_of_one_number": [("full(3, dtype='float32')", "3")],
     "size_of_an_unchanged_axis": [
         ("size(permute(a, dims=(-1, -2), full=False), dim=-1)", "size(a, dim=-2)"),
         ("size(softmax(a, dim=-1), dim=-1)", "size(a, dim=-1)"),
     ],
+    "number_is_itself": [("number(size(a, dim=0))", "size(a, dim=0)")],
+    "truth_of_a_condition": [("truth(is_none(a))", "is_none(a)"), ("truth(2)", "True")],
     "filled_tensor_is_its_number": [("full_like(a, 3)", "3")],
     "added_axis_dropped_again": [("squeeze(unsqueeze(a, dim=0), dim=0)", "a")],
 }  # fmt: skip
@@ -174,6 +178,7 @@ def test_normalising_twice_changes_nothing(before: str) -> None:
 
 def normal(form: NormalForm, text: str) -> Node:
     """The normal form of what `f` or `M.forward` of a text returns."""
+    form.begin()
     parsed = parse_source(source(text), "model.py")
     function = next(f for f in parsed.functions if f.qualified_name in ("f", "M.forward"))
     translation = translate(Scope(parsed), function)

@@ -270,11 +270,14 @@ def test_t06_a_finite_fill_becomes_an_additive_mask_so_that_a_masked_row_is_the_
     torch.testing.assert_close(namespace(new)["f"](q, k, v, nothing), v.mean(-2, keepdim=True).expand_as(v))
 
 
-def test_t06_gradients_of_a_row_without_a_key_are_those_of_the_code() -> None:
+def test_t06_a_fill_is_not_in_fix_all_for_the_gradients_of_a_row_without_a_key_are_others() -> None:
     text = attention(
         "s = (q @ k.transpose(-2, -1)).masked_fill(drop, -1e9)\nreturn torch.softmax(s, dim=-1) @ v", "q, k, v, drop"
     )
-    assert_same(text, fixed(text).text, Case(masked_row=True))
+    assert not fixed(text, DEFAULT_TIERS).applied
+    (opportunity,) = analysed(text).opportunities
+    assert "gradients" in next(c.text for c in opportunity.conditions if c.state == "assumed")
+    assert_same(text, fixed(text).text, Case(masked_row=False))
 
 
 def test_t06_minus_infinity_stays_a_boolean_mask_and_is_not_in_fix_all() -> None:

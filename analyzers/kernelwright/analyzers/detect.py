@@ -222,7 +222,7 @@ class Detector:
             value = decided(self.normal[node.inputs[0]], assumptions)
             if value is not None:
                 return (node.inputs[1 if value else 2],)
-        if node.operation in ("shape", "size", "rank", "dtype_of"):
+        if node.operation in ("shape", "size", "rank", "dtype_of") or node.attribute("name") == "device":
             return ()  # a look at a shape is no use: a check of shapes goes with the values it checks
         return node.inputs
 

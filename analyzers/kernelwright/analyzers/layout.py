@@ -65,7 +65,7 @@ def fitted(source: SourceFile, start: int, end: int, text: str, limit: int) -> s
     line_start = max(source.text.rfind("\n", 0, start), source.text.rfind("\r", 0, start)) + 1
     prefix = source.text[line_start:start]
     indent = prefix[: len(prefix) - len(prefix.lstrip(" \t"))]
-    if len(prefix) + len(text) <= limit:
+    if len(prefix) + len(text) <= limit or ("\n" not in source.text[start:end] and len(text) <= end - start):
         return text
     return broken(text, indent, indent_unit(source), line_ending(source), limit)
 

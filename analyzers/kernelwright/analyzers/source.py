@@ -152,7 +152,7 @@ def parse_source(text: str, path: str) -> SourceFile:
         lines,
         {name: target for name, target in imports.items() if name not in ambiguous},
         tuple(functions),
-        {name: node for name, node in classes.items() if name not in ambiguous},
+        classes,
         ambiguous,
         frozenset(direct - ambiguous),
         tuple(line.isascii() for line in lines),
@@ -170,7 +170,7 @@ def _collect(
         if isinstance(statement, FunctionNode):
             functions.append(Function(statement, class_node, prefix + statement.name))
         elif isinstance(statement, ast.ClassDef):
-            classes.setdefault(prefix + statement.name, statement)
+            classes[prefix + statement.name] = statement
             _collect(statement.body, f"{prefix}{statement.name}.", statement, functions, classes)
         else:
             for block in blocks_of(statement):

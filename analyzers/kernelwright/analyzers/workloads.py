@@ -112,7 +112,8 @@ def _copied(
             present = [arm for arm in known if memo[arm].operation not in ("constant",)]
             longest = max(present or known, key=lambda arm: sum(1 for _ in walk((memo[arm],))))
             return memo[longest]
-        return memo[arms[0 if value else 1]]
+        taken = arms[0 if value else 1]
+        return memo[taken] if taken in memo else _stand_in(detector, detector.normal[taken], by_normal, inputs)
     operands = []
     for operand in raw.inputs:
         if operand in memo:

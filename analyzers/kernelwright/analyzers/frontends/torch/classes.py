@@ -47,7 +47,7 @@ def prepare_class(scope: Scope, facts: ClassFacts) -> None:
         if name.startswith("self."):
             _store(facts, name.removeprefix("self."), value)
     for effect in evaluator.effects:
-        _register(facts, effect)
+        _register(facts, effect.inputs[1] if effect.operation == "choose" else effect)
 
 
 def _numeric_defaults(arguments: ast.arguments) -> set[str]:

@@ -35,7 +35,9 @@ def einsum(graph: Graph, equation: Attribute, operands: tuple[Value, ...]) -> No
 
 
 def _arranged(graph: Graph, value: Node, have: str, want: str) -> Node:
-    graph.ranks.setdefault(value, len(have))
+    graph.prove_rank(value, len(have))
     if have == want:
         return value
-    return graph.node("permute", value, dims=tuple(have.index(letter) for letter in want))
+    arranged = graph.node("permute", value, dims=tuple(have.index(letter) for letter in want))
+    graph.ranks[arranged] = len(want)
+    return arranged

@@ -100,14 +100,17 @@ class Evaluator(Calls):
             return self.attempt(s)
         elif isinstance(s, ast.Continue | ast.Break):
             return False
-        elif not isinstance(s, ast.Pass | ast.Global | ast.Nonlocal):
+        elif isinstance(s, ast.Global | ast.Nonlocal):
+            for name in s.names:
+                self.frame.environment[name] = self.graph.node("opaque", reason="global", text=name)
+        elif not isinstance(s, ast.Pass):
             self.blur(s, f"{type(s).__name__.lower()} statement")
         return True
 
     def expression_statement(self, expression: ast.expr) -> None:
         value = self.evaluate(expression)
         if isinstance(value, Node) and value.operation in ("opaque", "call", "layer"):
-            self.effects.append(value)
+            self.happens(value)
 
     def raising(self, s: ast.Raise) -> None:
         read: list[Node] = []
@@ -196,7 +199,7 @@ class Evaluator(Calls):
         self.run(body)
         self.frame.path.pop()
         if len(self.frame.returns) > before:
-            self.effects.append(marker)
+            self.happens(marker)
         self.blur_names(body, s, "loop")
 
     def context(self, s: ast.With | ast.AsyncWith) -> bool:
@@ -204,7 +207,7 @@ class Evaluator(Calls):
             value = self.node_of(self.evaluate(item.context_expr))
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value, s)
-            self.effects.append(value)
+            self.happens(value)
         outside = self.graph.context
         self.graph.context = (*outside, s)
         try:

@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass, field
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.frontends.torch.conditions import Facts, condition_key
+from kernelwright.analyzers.frontends.torch.conditions import Facts, condition_key, conjunction
 from kernelwright.analyzers.frontends.torch.dtypes import DTYPES
 from kernelwright.analyzers.frontends.torch.graph import Graph, Origin, static
 from kernelwright.analyzers.frontends.torch.scope import Scope
@@ -108,7 +108,16 @@ class Expressions:
     # ---- small things
 
     def effect(self, operation: str, *inputs: Node, **attributes: str) -> None:
-        self.effects.append(self.graph.node(operation, *inputs, **attributes))
+        self.happens(self.graph.node(operation, *inputs, **attributes))
+
+    def happens(self, node: Node) -> None:
+        """Note an effect, under the conditions of the branches it stands in."""
+        path = [condition for frame in self.frames for condition in frame.path]
+        if path and node.operation != "raise":
+            condition = conjunction(self.graph, path)
+            assert condition is not None
+            node = self.graph.node("choose", condition, node, self.graph.none)
+        self.effects.append(node)
 
     def place(self, e: ast.expr) -> None:
         """Nodes made next stand at this expression."""
@@ -156,12 +165,7 @@ class Expressions:
                 parts = (self.node_of(self.choose(condition, x, y)) for x, y in zip(a.inputs, b.inputs, strict=True))
                 return self.graph.tuple(*parts)
             return self.graph.node("choose", condition, a, b)
-        if (
-            isinstance(a, LayerValue)
-            and isinstance(b, LayerValue)
-            and a.class_name == b.class_name
-            and a.path == b.path
-        ):
+        if isinstance(a, LayerValue) and isinstance(b, LayerValue) and _same_layer(a, b):
             return a
         if isinstance(a, ModuleValue) and isinstance(b, ModuleValue) and a.facts is b.facts and a.path == b.path:
             return a
@@ -540,7 +544,7 @@ class Expressions:
             self.assign(target.value, self.graph.node("opaque", reason="star target", text=""), statement)
 
     def effect_of_store(self, target: ast.expr, value: Value) -> None:
-        self.effects.append(self.opaque(target, "store", value))
+        self.happens(self.opaque(target, "store", value))
 
     def unpack(self, target: ast.Tuple | ast.List, value: Value, statement: ast.stmt | None) -> None:
         count = len(target.elts)
@@ -605,7 +609,7 @@ class Expressions:
                     frame.environment[name] = blurred
         if root.operation in ("input", "parameter", "attribute"):
             # The caller's tensor changes: that is visible outside.
-            self.effects.append(self.graph.node("opaque", new, reason="store", text="in place"))
+            self.happens(self.graph.node("opaque", new, reason="store", text="in place"))
 
 
 def _is_not(e: ast.expr) -> bool:

@@ -155,7 +155,7 @@ def _batched(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
     left, right = tensor(a["input"], "a"), tensor(a["mat2"], "b")
     product = g.node("matmul", left, right)
     for node in (left, right, product):
-        g.ranks.setdefault(node, 3)
+        g.prove_rank(node, 3)
     return product
 
 
@@ -473,7 +473,7 @@ def _scaled_add(g: Graph, a: Arguments, axes: int) -> Node:
     product: Node = g.node("matmul", tensor(a["batch1"], "a"), tensor(a["batch2"], "b"))
     if axes:
         for node in (*product.inputs, product):
-            g.ranks.setdefault(node, axes)
+            g.prove_rank(node, axes)
     if a.get("alpha") is not None:
         product = g.binary("mul", product, tensor(a["alpha"], "alpha"))
     if a.get("beta") is not None:

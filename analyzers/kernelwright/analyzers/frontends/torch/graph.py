@@ -71,6 +71,13 @@ class Graph:
             self.contexts[made] = self.context
         return made
 
+    def prove_rank(self, node: Node, rank: int) -> None:
+        """Note a proven number of axes, also for what the value is a plain view of."""
+        self.ranks.setdefault(node, rank)
+        while node.operation in ("transpose", "permute", "contiguous", "cast", "softmax", "dropout", "detach"):
+            node = node.inputs[0]
+            self.ranks.setdefault(node, rank)
+
     def constant(self, value: Attribute) -> Node:
         return self.node("constant", value=value)
 
