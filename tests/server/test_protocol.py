@@ -82,6 +82,16 @@ async def test_quick_fix_changes_the_expression_only(shared: Any, sample: str, g
     assert before.split("\n")[-1] in fixed
 
 
+async def test_ignoring_a_finding_puts_a_comment_at_its_line(shared: Any, sample: str, gelu: str) -> None:
+    editor = shared.beside("ignored.py")
+    editor.open(sample)
+    found = [a for a in await editor.actions(editor.at(gelu)) if a.title == "Ignore `gelu` here"]
+    if not found:
+        pytest.skip("this client resolves no edits: it is not offered the action")
+    action = await editor.client.code_action_resolve_async(found[0])
+    assert editor.apply(action.edit) == sample.replace(gelu, f"{gelu}  # kernelwright: ignore[gelu]")
+
+
 async def test_only_exact_fixes_are_preferred(shared: Any, sample: str, gelu: str) -> None:
     editor = shared.beside("preferred.py")
     editor.open(sample)

@@ -22,6 +22,7 @@ from kernelwright.analyzers.rewrite import NoEdit, Plan, plan_edit
 from kernelwright.analyzers.rules.loader import Rule, rules
 from kernelwright.analyzers.same_program import difference
 from kernelwright.analyzers.source import Function, SourceError, SourceFile, mentions_torch, parse_source
+from kernelwright.analyzers.suppressions import suppression_edit, suppressions
 from kernelwright.analyzers.workloads import workload_of
 
 
@@ -85,6 +86,8 @@ def analyse(text: str, path: str, settings: Settings = Settings()) -> FileAnalys
                 plans[opportunity.key] = edits
             else:
                 declined.append(opportunity)
+    silenced = suppressions(source)
+    found = [o for o in found if not any(s.silences(o.rule, o.span) for s in silenced)]
     found.sort(key=lambda o: (o.span, o.rule))
     declined.sort(key=lambda o: (o.span, o.rule))
     return FileAnalysis(path, text, tuple(found), tuple(declined), None, plans)
@@ -246,6 +249,11 @@ def _difference_after(old: Translation, plan: Plan, settings: Settings) -> str |
     if function is None:
         return "the function is gone after the edit"
     return difference(old, translate(Scope(source, settings.resolver), function), plan.dropped_checks)
+
+
+def silencing_edit(analysis: FileAnalysis, opportunity: Opportunity) -> TextEdit:
+    """The edit that inserts the comment which silences a finding (see `suppressions`)."""
+    return suppression_edit(parse_source(analysis.text, analysis.path), opportunity)
 
 
 DEFAULT_TIERS: frozenset[Tier] = frozenset({"exact", "guarded"})

@@ -98,6 +98,9 @@ def _of_finding(
             action.edit = workspace_edit(session, snapshot, finding.edits)
         made.append(action)
     rule = opportunity.rule
+    if session.client.lazy_edits:
+        data = {"uri": uri, "key": finding.key, "silence": True}
+        made.append(types.CodeAction(f"Ignore `{rule}` here", kind=types.CodeActionKind.QuickFix, data=data))
     made.append(_command(f"Explain `{rule}` here", "kernelwright.explain", uri, finding.span.start_line - 1))
     if finding.work is not None:
         made.append(_command(f"Show evidence for `{rule}`", "kernelwright.openEvidence", uri, finding.key))
@@ -135,6 +138,13 @@ async def resolve(session: Session, action: types.CodeAction) -> types.CodeActio
     finding = None if snapshot is None else snapshot.find(str(data.get("key")))
     if snapshot is None or finding is None or not snapshot.current:
         raise JsonRpcContentModified("the code has changed, the fix is no longer there")
+    if data.get("silence") and snapshot.analysis is not None:
+        from kernelwright.analyzers.analysis import silencing_edit  # late, as all of the engine
+
+        analysis = snapshot.analysis
+        comment = await session.snapshots.run(lambda: silencing_edit(analysis, finding.opportunity))
+        action.edit = workspace_edit(session, snapshot, (comment,))
+        return action
     if finding.withheld is not None:
         raise JsonRpcException(f"no fix is offered here: {finding.withheld}", REQUEST_FAILED)
     action.edit = workspace_edit(session, snapshot, finding.edits)
