@@ -230,6 +230,8 @@ CASES: dict[str, list[tuple[str, Expected]]] = {
     "finfo_max": [('%d = dtype(name="float16")\n%out = finfo_max(%d)', lambda i: torch.finfo(torch.float16).max)],
     "finfo_eps": [('%d = dtype(name="float32")\n%out = finfo_eps(%d)', lambda i: torch.finfo(torch.float32).eps)],
     "is_none": [("%out = is_none(%x)", lambda i: False), ("%out = is_none(%none)", lambda i: True)],
+    "truth": [("%out = truth(%number)", lambda i: True), ("%out = truth(%none)", lambda i: False)],
+    "number": [("%a = number(%number)\n%out = mul(%x, %a)", lambda i: i.x * i.number)],
     "is_tensor": [("%out = is_tensor(%x)", lambda i: True), ("%out = is_tensor(%number)", lambda i: False)],
     "linear": [
         ("%out = linear(%x, %weight, %bias)", lambda i: F.linear(i.x, i.weight, i.bias)),

@@ -64,6 +64,8 @@ _FREE = frozenset(
         "finfo_eps",
         "is_none",
         "is_tensor",
+        "truth",
+        "number",
     ]
 )
 

@@ -93,6 +93,12 @@ def _shape(node: Node, o: tuple[Value, ...]) -> Value:
     return tuple(UNKNOWN if e is None else e for e in as_tensor(o[0]).shape)
 
 
+def _truth(value: Value) -> bool:
+    if isinstance(value, TensorType):
+        raise ShapeError("whether a tensor counts as true is known at run time only")
+    return bool(value)
+
+
 def _join(node: Node, o: tuple[Value, ...]) -> Value:
     if not isinstance(o[0], tuple) or not isinstance(o[1], tuple):
         raise ShapeError(f"two tuples are needed, found {o[0]!r} and {o[1]!r}")
@@ -269,6 +275,8 @@ RULES: dict[str, Rule] = {
     "finfo_max": _finfo(lambda name: _LARGEST[name]),
     "finfo_eps": _finfo(lambda name: _EPSILON[name]),
     "is_none": lambda node, o: o[0] is None,
+    "truth": lambda node, o: _truth(o[0]),
+    "number": lambda node, o: o[0],
     "is_tensor": lambda node, o: isinstance(o[0], TensorType),
     "linear": _linear,
     "embedding": _embedding,

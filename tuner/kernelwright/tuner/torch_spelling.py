@@ -405,6 +405,8 @@ SPELLINGS: dict[str, Spelling] = {
     "finfo_max": _finfo("max"),
     "finfo_eps": _finfo("eps"),
     "is_none": lambda node, o, oracle: (f"({o[0].text} is None)", ATOM),
+    "truth": _call("bool({0})"),
+    "number": lambda node, o, oracle: (o[0].text, o[0].strength),
     "is_tensor": _call("isinstance({0}, torch.Tensor)"),
     "linear": _optional("F.linear", "x! weight! bias"),
     "embedding": _call("F.embedding({0}, {1})"),
