@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import statistics
 import sys
 import time
@@ -123,11 +124,16 @@ def name_of(opportunity: Opportunity) -> str:
     return f"{opportunity.qualified_name}, line {opportunity.span.start_line}"
 
 
+@functools.cache
+def resolver() -> JediResolver:
+    """One for all files of a process: what it has read stays read."""
+    return JediResolver((str(CORPUS),))
+
+
 def look(path: Path, with_fixes: bool, resolve: bool) -> Report:
     """Everything about one file. Never raises: a crash is a trouble to be reported."""
     name = path.relative_to(CORPUS).as_posix()
-    resolver = JediResolver((str(CORPUS),)) if resolve else None
-    settings = Settings(torch_version=(2, 13), resolver=resolver)
+    settings = Settings(torch_version=(2, 13), resolver=resolver() if resolve else None)
     text = read(path)
     try:
         begin = time.perf_counter()
@@ -156,9 +162,6 @@ def look(path: Path, with_fixes: bool, resolve: bool) -> Report:
         return Report(name, seconds, tuple(findings), coverage, tuple(troubles))
     except Exception:
         return Report(name, 0.0, (), Coverage(), (f"{name}: crash: {traceback.format_exc(limit=-4)}",))
-    finally:
-        if resolver is not None:
-            resolver.close()
 
 
 def faults(text: str, patched: str, path: str) -> list[str]:

@@ -83,8 +83,8 @@ def work(name: str, patched: str, wanted: list[str]) -> Iterator[dict[str, Any]]
             class_name = type(before).__name__
             if compared[class_name] == PLACES:
                 continue
-            counts = [kernels_called(functools.partial(module, **call(torch.float32))) for module in (before, after)]
-            if not counts[1] > counts[0]:
+            call = reaching(before, after, call)
+            if call is None:
                 notes[f"{class_name}: no kernel called in {model_class.__name__}"] += 1
                 continue
             left.discard(class_name)
@@ -147,7 +147,8 @@ def built_and_run(model_class: Any, wanted: set[str]) -> tuple[Any, dict[str, An
             model = model_class(config)
             with torch.no_grad():
                 for parameter in model.parameters():
-                    parameter.add_(torch.randn_like(parameter) * 0.05)
+                    width = parameter.shape[-1] if parameter.dim() > 1 else 32
+                    parameter.add_(torch.randn_like(parameter) * 0.3 / width**0.5)
             without_dropout(model)
         except Exception as error:
             first = first or error
@@ -212,6 +213,25 @@ def typed(arguments: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
     return made
 
 
+def reaching(before: Any, after: Any, call: Any) -> Any:
+    """The call with which the patched module reaches a kernel more than the original: as it is, or without its masks,
+    where the patch keeps the old path for a mask; else None.
+    """
+    import torch
+
+    def unmasked(dtype: Any) -> dict[str, Any]:
+        return {name: None if "mask" in name else value for name, value in call(dtype).items()}
+
+    for made in (call, unmasked):
+        try:
+            counts = [kernels_called(functools.partial(module, **made(torch.float32))) for module in (before, after)]
+        except (TypeError, AttributeError):  # the original needs its mask
+            continue
+        if counts[1] > counts[0]:
+            return made
+    return None
+
+
 def kernels_called(call: Callable[[], object]) -> int:
     """How often a call reaches one of the kernels through torch.nn.functional."""
     import torch
@@ -272,6 +292,17 @@ def run_file(path: Path) -> Outcome | None:
     return Outcome(name, tuple(lines), trouble[0] if trouble else None)
 
 
+def state_of(judged: list[dict[str, Any]]) -> str:
+    """A class in a word. What fails in float32 or below alone, by its figures, is another rounding: float64 decides."""
+    if any(r["passed"] is None for r in judged):
+        return "not reached"
+    failed = [r for r in judged if not r["passed"]]
+    if not failed:
+        return "equal"
+    rounding = all("float64" not in r["name"] and ": off by " in r["detail"] for r in failed)
+    return "equal in float64 and rounded otherwise below" if rounding else "DIFFERS"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="put the table into docs/corpus.md")
@@ -300,10 +331,8 @@ def main() -> int:
         if outcome.trouble:
             rows.append((outcome.path, "", f"ended early: {outcome.trouble}"))
         for name in sorted({r["class"] for r in outcome.results if not r.get("whole")}):
-            judged = [r["passed"] for r in outcome.results if r["class"] == name and not r.get("whole")]
-            state = (
-                "not reached" if None in judged else f"{'equal' if all(judged) else 'DIFFERS'}, {len(judged)} checks"
-            )
+            judged = [r for r in outcome.results if r["class"] == name and not r.get("whole")]
+            state = f"{state_of(judged)}, {len(judged)} checks"
             totals[state.partition(",")[0]] += 1
             rows.append((outcome.path, name, state))
     whole = [r["passed"] for o in outcomes for r in o.results if r.get("whole")]

@@ -5,6 +5,7 @@ Every fix that is offered is executed: old and new text in torch, on the inputs 
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import pytest
@@ -919,3 +920,62 @@ def test_t53_an_overridable_method_that_returns_no_weights_is_not_bypassed() -> 
     )
     new = fixed_and_same(text)
     assert "self._attn(q, k, v)" in new, "the fix belongs into the method, the call stays"
+
+
+# ---- found by the corpus: what a name means is decided where it is written
+
+
+DEFAULTS = {
+    "a function": """
+        EPS = 1e-5
+        def inverse_size(x, eps=EPS):
+            return torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+        class M(nn.Module):
+            def forward(self, x):
+                EPS = 1e-3
+                return x * inverse_size(x)
+        """,
+    "a method": """
+        EPS = 1e-5
+        class M(nn.Module):
+            def size(self, x, eps=EPS):
+                return torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+            def forward(self, x):
+                EPS = 1e-3
+                return x * self.size(x)
+        """,
+    "a class body": """
+        EPS = 1e-5
+        class M(nn.Module):
+            EPS = 1e-2
+            def size(self, x, eps=EPS):
+                return torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+            def forward(self, x):
+                return x * self.size(x)
+        """,
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_default_is_read_where_the_function_stands(name: str) -> None:
+    text = source(textwrap.dedent(DEFAULTS[name]).lstrip("\n"))
+    result = fixed(text)
+    assert "1e-3" not in result.text.replace("EPS = 1e-3", "") and "0.001" not in result.text
+    if result.applied:
+        assert_same(text, result.text, Case())
+
+
+def test_a_layer_in_a_container_is_written_by_its_place() -> None:
+    text = source(
+        textwrap.dedent(
+            """
+            class M(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.attend = nn.Sequential(nn.Softmax(dim=-1), nn.Dropout(0.1))
+                def forward(self, q, k, v):
+                    return self.attend(q @ k.transpose(-2, -1)) @ v
+            """
+        ).lstrip("\n")
+    )
+    assert "dropout_p=self.attend[1].p if self.attend[1].training else 0.0" in fixed_and_same(text, Case())

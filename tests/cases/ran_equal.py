@@ -7,11 +7,13 @@ under bfloat16 autocast the new one may be at most a few times as far from the o
 from __future__ import annotations
 
 import contextlib
+import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -99,6 +101,8 @@ def run(module: nn.Module, inputs: Inputs, mode: Mode, unread: Tensor | None = N
 
     arguments = mapped(dict(inputs(mode.dtype)), leaf)
     torch.manual_seed(1)
+    numpy.random.seed(1)  # some models draw with numpy, or with Python, while training
+    random.seed(1)
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")

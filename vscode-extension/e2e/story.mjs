@@ -51,13 +51,21 @@ await play("story", how, async ({ editor, page, step, picture }) => {
     await hover.first().waitFor();
     await hover.first().hover();
     await picture("hover");
-    await hover.locator("li", { hasText: "your class" }).last().scrollIntoViewIfNeeded();
+    await scrollTo(page, hover.locator("a", { hasText: "Show program" }), hover.first());
     await picture("hover-end");
     const text = (await hover.allInnerTexts()).join("\n");
     for (const part of [/gelu/, /proven/i, /verif/i, /×/]) {
       assert.match(text, part);
     }
-    await page.keyboard.press("Escape");
+  });
+  await step("a link in the hover opens the program", async () => {
+    await page.locator(".monaco-hover:visible a", { hasText: "Show program" }).click();
+    const program = page.locator(".view-line", { hasText: "# before" });
+    await program.waitFor();
+    await page.mouse.move(300, 700); // the hover goes
+    await page.locator(".monaco-hover:visible").first().waitFor({ state: "hidden" });
+    await page.locator(".tab", { hasText: "Program of" }).click({ button: "middle" });
+    await program.waitFor({ state: "detached" });
   });
   await step("the light bulb offers the fix", async () => {
     await line.locator("span", { hasText: "tanh" }).last().click();
@@ -139,4 +147,17 @@ async function reportText(page) {
   const body = page.frameLocator("iframe.webview.ready").frameLocator("iframe#active-frame").locator("body");
   await body.locator("td", { hasText: /^gelu$/ }).waitFor();
   return body.textContent();
+}
+
+/** Turns the wheel, with the pointer in `outer`, until `inner` is inside of it. */
+async function scrollTo(page, inner, outer) {
+  const bottom = async (locator) => {
+    const { y, height } = await locator.boundingBox();
+    return y + height;
+  };
+  for (let turns = 0; (await bottom(inner)) > (await bottom(outer)); turns += 1) {
+    assert.ok(turns < 100, "the wheel does not get there");
+    await page.mouse.wheel(0, 100);
+    await page.waitForTimeout(50);
+  }
 }

@@ -133,7 +133,9 @@ def _opportunity(detector: Detector, site: Site, settings: Settings) -> tuple[Op
         except NoEdit as error:
             reason = str(error)
     guard = plan.guard if plan is not None else None
-    conditions = conditions_of(Place(detector, site, guard, settings.torch_version))
+    conditions = conditions_of(
+        Place(detector, site, guard, settings.torch_version, len(plan.dropped_checks) if plan is not None else 0)
+    )
     violated = next((c for c in conditions if c.state == "violated"), None)
     if reason is None and violated is not None:
         reason = violated.text

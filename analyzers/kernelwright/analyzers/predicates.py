@@ -18,6 +18,7 @@ class Place:
     site: Site
     guard: str | None
     torch_version: tuple[int, int] | None
+    dropped_checks: int = 0
 
 
 Predicate = Callable[[Place], Condition | None]
@@ -86,7 +87,22 @@ def _mask(place: Place) -> Condition | None:
     )
     if mask is None or mask.operation == "constant":
         return None
+    if "mask" in place.site.match.bindings:
+        text = (
+            "the mask is added to the scores, as the code does, so it is a float tensor; "
+            "a row it masks altogether keeps its values in float32, not its gradients"
+        )
+        return Condition("mask", "proven", text)
     return Condition("mask", "proven", "the mask acts on the scores before the softmax, with the same polarity")
+
+
+def _shape_checks(place: Place) -> Condition | None:
+    if not place.dropped_checks:
+        return None
+    text = (
+        f"{place.dropped_checks} check(s) of shapes that raise: the kernel checks its operands itself, in its own words"
+    )
+    return Condition("shape_checks", "proven" if place.guard is None else "guarded", text)
 
 
 def _masked_rows(place: Place) -> Condition | None:
@@ -185,12 +201,13 @@ PREDICATES: dict[str, Predicate] = {
     "mask": _mask,
     "masked_rows": _masked_rows,
     "hooks": _hooks,
+    "shape_checks": _shape_checks,
     "double_backward": _double_backward,
     "output_type": _output_type,
     "not_overridden": _not_overridden,
 }
 
-ALWAYS = ("unused_elsewhere", "not_overridden", "min_version")
+ALWAYS = ("unused_elsewhere", "shape_checks", "not_overridden", "min_version")
 """Checked for every rule, named or not."""
 
 

@@ -130,7 +130,7 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
     if operation == "constant":
         return literal(node.attribute("value"))
     if operation in ("attribute", "parameter"):
-        return f"self.{node.attribute('path')}"
+        return _attribute_text(str(node.attribute("path")))
     if operation == "field":
         return f"{parenthesised(inner(node.inputs[0]), 'atom')}.{node.attribute('name')}"
     if operation == "dtype":
@@ -169,6 +169,14 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
     if operation == "permute" and node.attribute("dims") == (-1, -2):
         return f"{parenthesised(inner(node.inputs[0]), 'atom')}.transpose(-2, -1)"
     raise Unprintable(f"a value ({operation}) that has no name here")
+
+
+def _attribute_text(path: str) -> str:
+    """`self.attend[1].p` for the path `attend.1.p`: a number is a place in a container."""
+    text = "self"
+    for part in path.split("."):
+        text += f"[{part}]" if part.isdigit() else f".{part}"
+    return text
 
 
 def _negation(node: Node, inner: Callable[[Node], str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.frontends.torch.classes import prepare_class
-from kernelwright.analyzers.frontends.torch.expressions import CONSTANTS, Expressions
+from kernelwright.analyzers.frontends.torch.expressions import CONSTANTS, Expressions, Frame
 from kernelwright.analyzers.frontends.torch.functions import FUNCTIONS, METHODS, call_function, call_method
 from kernelwright.analyzers.frontends.torch.graph import Graph, tensor
 from kernelwright.analyzers.frontends.torch.layers import call_layer, layer_operation
@@ -178,11 +178,7 @@ class Calls(Expressions):
         items = self.items(layer)
         if layer.class_name == "torch.nn.Sequential" and items is not None and len(arguments) == 1 and not keywords:
             value: Value = arguments[0]
-            for position, item in enumerate(items):
-                if isinstance(item, LayerValue):
-                    item = LayerValue(f"{layer.path}.{position}", item.class_name, item.arguments, item.keywords)
-                elif isinstance(item, ModuleValue):
-                    item = ModuleValue(item.facts, f"{layer.path}.{position}")
+            for item in items:
                 value = self.invoke(item, (value,), ())
             return value
         nodes = tuple(self.node_of(v) for v in arguments)
@@ -324,8 +320,32 @@ class Calls(Expressions):
             if name not in bound:
                 if name not in defaults:
                     raise NotUnderstood(f"argument {name} is missing")
-                bound[name] = self.evaluate(defaults[name])
+                bound[name] = self.default_value(closure, defaults[name])
         return bound
+
+    def default_value(self, closure: Closure, e: ast.expr) -> Value:
+        """A parameter's default, read where the function is defined, not where it is called.
+
+        Raises:
+            NotUnderstood: it reads a name that the class body binds.
+        """
+        class_node = closure.function.class_node if closure.function is not None else None
+        if class_node is not None:
+            own = {
+                n.id
+                for s in class_node.body
+                for n in ast.walk(s)
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
+            if any(isinstance(n, ast.Name) and n.id in own for n in ast.walk(e)):
+                raise NotUnderstood("a default that the class body decides")
+        scope, self.scope = self.scope, self.scope_of(closure)
+        self.frames.append(Frame(dict(closure.environment), None))
+        try:
+            return self.evaluate(e)
+        finally:
+            self.frames.pop()
+            self.scope = scope
 
     def transparent(self, decorator: ast.expr) -> bool:
         """True for a decorator that leaves the function's result alone."""

@@ -185,7 +185,8 @@ class Expressions:
         contains = isinstance(value, LayerValue) and value.class_name in ("torch.nn.ModuleList", "torch.nn.Sequential")
         if contains and isinstance(value, LayerValue) and value.arguments:
             layers = [v for v in value.arguments if isinstance(v, LayerValue | ModuleValue)]
-            return list(layers) if len(layers) == len(value.arguments) else None
+            if len(layers) == len(value.arguments):
+                return [_placed(layer, f"{value.path}.{i}") for i, layer in enumerate(layers)]
         return None
 
     def element(self, value: Value) -> Value:
@@ -614,6 +615,13 @@ class Expressions:
 
 def _is_not(e: ast.expr) -> bool:
     return isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.Not)
+
+
+def _placed(layer: LayerValue | ModuleValue, path: str) -> LayerValue | ModuleValue:
+    """A layer of a container, under its place there."""
+    if isinstance(layer, ModuleValue):
+        return ModuleValue(layer.facts, path)
+    return LayerValue(path, layer.class_name, layer.arguments, layer.keywords)
 
 
 def _same_layer(a: LayerValue, b: LayerValue) -> bool:
