@@ -98,7 +98,7 @@ def _of_finding(
             action.edit = workspace_edit(session, snapshot, finding.edits)
         made.append(action)
     rule = opportunity.rule
-    if session.client.lazy_edits:
+    if session.client.lazy_edits and refusal is None:
         data = {"uri": uri, "key": finding.key, "silence": True}
         made.append(types.CodeAction(f"Ignore `{rule}` here", kind=types.CodeActionKind.QuickFix, data=data))
     made.append(_command(f"Explain `{rule}` here", "kernelwright.explain", uri, finding.span.start_line - 1))
