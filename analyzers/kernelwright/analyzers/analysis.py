@@ -16,9 +16,10 @@ from kernelwright.analyzers.architecture import Node, Program, Span
 from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.frontends.torch.scope import Resolver, Scope
 from kernelwright.analyzers.frontends.torch.translate import Translation, translate
+from kernelwright.analyzers.kernel_call import NoEdit
 from kernelwright.analyzers.opportunity import Condition, FixResult, Opportunity, TextEdit, Tier
 from kernelwright.analyzers.predicates import Place, conditions_of
-from kernelwright.analyzers.rewrite import NoEdit, Plan, plan_edit
+from kernelwright.analyzers.rewrite import Plan, plan_edit
 from kernelwright.analyzers.rules.loader import Rule, rules
 from kernelwright.analyzers.same_program import difference
 from kernelwright.analyzers.source import Function, SourceError, SourceFile, mentions_torch, parse_source

@@ -63,7 +63,6 @@ class Opportunity:
     keeps: tuple[str, ...] = ()
     guard: str | None = None
     declined: str | None = None
-    share_note: str | None = None
 
     @property
     def conditional(self) -> bool:

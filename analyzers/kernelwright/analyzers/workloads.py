@@ -81,7 +81,6 @@ def _before(detector: Detector, site: Site, inputs: dict[str, Node]) -> Node:
         if bound.operation == "choose" and bound.inputs[0].operation == "is_none":
             # An optional argument: the workload has it.
             by_normal[bound.inputs[0].inputs[0]] = inputs[name]
-    form = detector.form
     memo: dict[Node, Node] = {}
     for raw in walk((site.output,)):
         normal = detector.normal[raw]
@@ -91,7 +90,6 @@ def _before(detector: Detector, site: Site, inputs: dict[str, Node]) -> Node:
             memo[raw] = Node(raw.operation, (), raw.attributes)
         elif raw in site.region:
             memo[raw] = _copied(detector, site, raw, memo, by_normal, inputs)
-    del form
     return memo[site.output]
 
 

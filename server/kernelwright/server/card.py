@@ -83,8 +83,6 @@ def gain_lines(opportunity: Opportunity, numbers: Numbers, unavailable: str | No
     counted = next((g for g in (numbers.measured, best) if g is not None and g.counts_before and g.counts_after), None)
     if counted is not None and counted.counts_before is not None and counted.counts_after is not None:
         yield counts_line(counted.counts_before, counted.counts_after)
-    if opportunity.share_note:
-        yield escape(opportunity.share_note)
     if opportunity.workload is not None and opportunity.workload.dimensions:
         dimensions = opportunity.workload.dimensions
         yield "shapes from: " + ", ".join(f"{d.name} {d.extent} ({escape(d.source)})" for d in dimensions)

@@ -1,0 +1,108 @@
+"""Calls of Python's builtins in a model file."""
+
+from __future__ import annotations
+
+from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.frontends.torch.stores import Stores
+from kernelwright.analyzers.frontends.torch.values import NotUnderstood, TableValue, Value
+
+Keywords = tuple[tuple[str, Value], ...]
+Arguments = tuple[Value, ...]
+
+
+class Builtins(Stores):
+    """One method a builtin, named `_builtin_<name>`; `Calls` looks them up."""
+
+    def _builtin_len(self, arguments: Arguments, keywords: Keywords) -> Value:
+        items = self.items(arguments[0])
+        if items is not None:
+            return self.graph.constant(len(items))
+        return self.graph.node("call", self.node_of(arguments[0]), target="builtins.len", keywords=())
+
+    def _builtin_float(self, arguments: Arguments, keywords: Keywords) -> Value:
+        value = arguments[0] if arguments else self.graph.constant(0.0)
+        if isinstance(value, Node) and value.operation == "constant":
+            try:
+                return self.graph.constant(float(value.attribute("value")))  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                pass
+        return self.node_of(value)
+
+    def _builtin_int(self, arguments: Arguments, keywords: Keywords) -> Value:
+        value = self.node_of(arguments[0])
+        number = value.attribute("value")
+        if value.operation == "constant" and isinstance(number, int | float):
+            return self.graph.constant(int(number))
+        return (
+            value
+            if value.operation in ("size", "floordiv", "rank")
+            else self.graph.node("call", value, target="builtins.int", keywords=())
+        )
+
+    def _builtin_tuple(self, arguments: Arguments, keywords: Keywords) -> Value:
+        if not arguments:
+            return self.graph.tuple()
+        items = self.items(arguments[0])
+        if items is None:
+            return arguments[0]
+        return self.graph.tuple(*(self.node_of(item) for item in items))
+
+    _builtin_list = _builtin_tuple
+
+    def _builtin_map(self, arguments: Arguments, keywords: Keywords) -> Value:
+        items = self.items(arguments[1]) if len(arguments) == 2 else None
+        if items is None:
+            raise NotUnderstood("map over a sequence of unknown length")
+        return self.graph.tuple(*(self.node_of(self.invoke(arguments[0], (item,), ())) for item in items))
+
+    def _builtin_zip(self, arguments: Arguments, keywords: Keywords) -> Value:
+        columns = [self.items(a) for a in arguments]
+        known = [c for c in columns if c is not None]
+        if len(known) != len(columns):
+            raise NotUnderstood("zip of sequences of unknown length")
+        rows = zip(*known, strict=False)
+        return self.graph.tuple(*(self.graph.tuple(*(self.node_of(v) for v in row)) for row in rows))
+
+    def _builtin_range(self, arguments: Arguments, keywords: Keywords) -> Value:
+        bounds = [
+            a.attribute("value") if isinstance(a, Node) and a.operation == "constant" else None for a in arguments
+        ]
+        if bounds and all(isinstance(b, int) for b in bounds):
+            numbers = range(*(b for b in bounds if isinstance(b, int)))
+            if len(numbers) <= 64:
+                return self.graph.tuple(*(self.graph.constant(n) for n in numbers))
+        raise NotUnderstood("range of unknown length")
+
+    def _builtin_isinstance(self, arguments: Arguments, keywords: Keywords) -> Value:
+        value, kinds = arguments
+        if isinstance(kinds, Node) and kinds.operation == "global" and kinds.attribute("name") == "torch.Tensor":
+            return self.graph.node("is_tensor", self.node_of(value))
+        return self.graph.node(
+            "call", self.node_of(value), self.node_of(kinds), target="builtins.isinstance", keywords=()
+        )
+
+    def _builtin_hasattr(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.hasattr", keywords=())
+
+    def _builtin_getattr(self, arguments: Arguments, keywords: Keywords) -> Value:
+        name = arguments[1].attribute("value") if isinstance(arguments[1], Node) else None
+        if isinstance(name, str) and len(arguments) == 2:
+            return self.field(arguments[0], name)
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.getattr", keywords=())
+
+    def _builtin_min(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.min", keywords=())
+
+    def _builtin_max(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.max", keywords=())
+
+    def _builtin_str(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.str", keywords=())
+
+    def _builtin_print(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.print", keywords=())
+
+    def _builtin_dict(self, arguments: Arguments, keywords: Keywords) -> Value:
+        if arguments:
+            raise NotUnderstood("a dict of unknown keys")
+        return TableValue(dict(keywords))
