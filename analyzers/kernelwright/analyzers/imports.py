@@ -38,7 +38,7 @@ def _existing(source: SourceFile, module: str) -> str | None:
     while True:
         for alias, target in source.imports.items():
             # A name that is bound again, or imported under a condition, may not be what it should be.
-            if target == head and alias in source.sure_imports and alias not in source.bound_names:
+            if target == head and alias in source.sure_imports and alias not in source.inventory.bound_names:
                 return alias + dots + tail
         if "." not in head:
             return None
@@ -49,7 +49,7 @@ def _existing(source: SourceFile, module: str) -> str | None:
 
 def _is_read(source: SourceFile, name: str) -> bool:
     """True where the name is taken already."""
-    if name in source.imports or name in source.bound_names:
+    if name in source.imports or name in source.inventory.bound_names:
         return True
     return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(source.tree))
 

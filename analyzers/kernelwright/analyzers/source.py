@@ -34,6 +34,16 @@ class Function:
     qualified_name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Names bound anywhere in a file other than by an import; attribute names that are assigned, with what they are
+    assigned on (`?` for an expression); calls of plain names."""
+
+    bound_names: frozenset[str]
+    stores: dict[str, list[str]]
+    calls: dict[str, list[ast.Call]]
+
+
 @dataclass(frozen=True)
 class SourceFile:
     """A parsed file. Make one with `parse_source`.
@@ -72,17 +82,27 @@ class SourceFile:
         }
 
     @cached_property
-    def bound_names(self) -> frozenset[str]:
-        """Names bound anywhere in the file other than by an import: variables, parameters, functions, classes."""
-        names: set[str] = set()
+    def inventory(self) -> Inventory:
+        """What the file binds, stores and calls; one walk over the tree for all who ask."""
+        bound: set[str] = set()
+        stores: dict[str, list[str]] = {}
+        calls: dict[str, list[ast.Call]] = {}
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names.add(node.id)
+            if isinstance(node, ast.Name):
+                if isinstance(node.ctx, ast.Store):
+                    bound.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                if isinstance(node.ctx, ast.Store | ast.Del):
+                    base = node.value.id if isinstance(node.value, ast.Name) else "?"
+                    stores.setdefault(node.attr, []).append(base)
+            elif isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Name):
+                    calls.setdefault(node.func.id, []).append(node)
             elif isinstance(node, ast.arg):
-                names.add(node.arg)
+                bound.add(node.arg)
             elif isinstance(node, FunctionNode | ast.ClassDef):
-                names.add(node.name)
-        return frozenset(names)
+                bound.add(node.name)
+        return Inventory(frozenset(bound), stores, calls)
 
     def column(self, line: int, byte_column: int) -> int:
         """Code points before a UTF-8 byte column of a line (both as in `ast`: line from 1, column from 0)."""
@@ -142,7 +162,7 @@ def parse_source(text: str, path: str) -> SourceFile:
     classes: dict[str, ast.ClassDef] = {}
     _collect(tree.body, "", None, functions, classes)
     imports = module_imports(tree.body)
-    ambiguous = _ambiguous_names(tree)
+    ambiguous = _ambiguous_names(tree, "global " in text)
     direct = {name for statement in tree.body for name in import_names(statement)}
     return SourceFile(
         path,
@@ -177,11 +197,11 @@ def _collect(
                 _collect(block, prefix, class_node, functions, classes)
 
 
-def _ambiguous_names(tree: ast.Module) -> frozenset[str]:
+def _ambiguous_names(tree: ast.Module, has_global: bool) -> frozenset[str]:
     """Module-level names with more than one binding, unless all of them import the same thing."""
     bound: dict[str, set[object]] = {}
     _bindings(tree.body, bound)
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if has_global else ():
         if isinstance(node, ast.Global):
             for name in node.names:
                 bound.setdefault(name, set()).update((node, "global"))

@@ -87,18 +87,13 @@ class Scope:
                 other = self.source.classes.get(self.qualified(base) or "")
                 if other is not None and self.qualified(base) != name:
                     found.update(s.name for s in other.body if isinstance(s, ast.FunctionDef))
-        return frozenset(found | self._stores.keys())
+        return frozenset(found | self._stores)
 
     @cached_property
-    def _stores(self) -> dict[str, list[str]]:
-        """Attribute names the file assigns through anything but `self`, or in a class body: `self.inner.act = ...`."""
-        found: dict[str, list[str]] = {}
-        for node in ast.walk(self.source.tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-                base = node.value.id if isinstance(node.value, ast.Name) else "?"
-                if base != "self":
-                    found.setdefault(node.attr, []).append(base)
-        return found
+    def _stores(self) -> frozenset[str]:
+        """Attribute names the file assigns through anything but `self`: `self.inner.act = ...`."""
+        stores = self.source.inventory.stores
+        return frozenset(name for name, bases in stores.items() if any(base != "self" for base in bases))
 
     def _stored_elsewhere(self, name: str) -> set[str]:
         """Attributes that something besides the class's own `__init__` may set: its other methods, subclasses, other code."""
@@ -120,21 +115,12 @@ class Scope:
             return set()
         names = [a.arg for a in init.args.args[1:]]
         found: set[str] = set()
-        for call in self._calls.get(node.name, []):
+        for call in self.source.inventory.calls.get(node.name, []):
             given = [*zip(names, call.args, strict=False), *((k.arg, k.value) for k in call.keywords if k.arg)]
             for name, value in given:
                 made = isinstance(value, ast.Call) and (self.qualified(value.func) or "").startswith("torch.")
                 if made and name is not None:
                     found.add(name)
-        return found
-
-    @cached_property
-    def _calls(self) -> dict[str, list[ast.Call]]:
-        """Calls of plain names in this file."""
-        found: dict[str, list[ast.Call]] = {}
-        for node in ast.walk(self.source.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                found.setdefault(node.func.id, []).append(node)
         return found
 
     def qualified(self, node: ast.expr) -> str | None:
