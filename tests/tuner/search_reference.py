@@ -62,7 +62,7 @@ def conv(x: Array, weight: Array, s: int, p: int, d: int = 1, g: int = 1) -> Arr
 
 
 def transposed(x: Array, weight: Array, s: int, p: int) -> Array:
-    _, c, h, w = x.shape
+    _, _, h, w = x.shape
     r = weight.shape[-1]
     out = np.zeros((weight.shape[1], (h - 1) * s + r, (w - 1) * s + r))
     for y in range(h):

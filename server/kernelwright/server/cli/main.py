@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from kernelwright.server.cli import arch, check, doctor, explain, fix, server, tune, verify
+from kernelwright.server.cli import arch, check, doctor, explain, fix, model, server, tune, verify
 from kernelwright.server.cli.target import UsageError
 
-VERBS = (check, fix, verify, tune, arch, explain, doctor, server)
+VERBS = (check, fix, verify, tune, arch, explain, doctor, model, server)
 
 DESCRIPTION = (
     "Finds places in PyTorch models where an optimized kernel computes the same, proves it, fixes and measures it."
