@@ -216,8 +216,9 @@ def test_killed_in_the_middle_it_goes_on_behind_the_last_finished_candidate(tmp_
     try:
         first_line = more.stdout.readline()
     finally:
-        more.send_signal(signal.SIGINT)
+        more.terminate()
         more.communicate()
+    assert more.returncode == 130
     assert header["task"] in first_line
     assert not (folder / ".scratch").exists()
     block = [block for block, _ in read_blocks(measured)][finished]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def collect(options: argparse.Namespace) -> int:
-    """Collect, with a line a block on stdout. Ctrl-C ends it; what is finished is stored."""
+    """Collect, with a line a block on stdout. Ctrl-C or SIGTERM ends it; what is finished is stored."""
     if sys.platform == "win32":
         raise UsageError(
             "collecting forks a process for each candidate, which Windows cannot: run it in WSL or on Linux"
@@ -69,6 +70,7 @@ def collect(options: argparse.Namespace) -> int:
         seed=options.seed,
     )
     be_nice()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as with Ctrl-C, also in the background
     try:
         records = collect_records(settings, _log)
     except (MeasurerError, StoreError) as error:

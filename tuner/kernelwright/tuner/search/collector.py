@@ -34,6 +34,9 @@ CHUNK = 10
 MOVED = 0.10
 """A block between whose ends the sentinel differs by more does not count."""
 
+CALM_TRIES, CALM_PAUSE = 4, 3.0
+"""So often the sentinel is timed again before a block when it is slower than before, so many seconds apart."""
+
 REPLICATED = 8
 """One block of so many is measured twice."""
 
@@ -115,6 +118,7 @@ class _Collector:
         self._first_records = store.records
         self._left_out: set[str] = set()
         self._worked = 0.0
+        self._calm: dict[str, float] = {}
 
     def run(self) -> None:
         deaths = 0
@@ -170,8 +174,7 @@ class _Collector:
         block = self._store.open
         if block is None or block.turn != turn or block.fingerprint != self._fingerprint(turn):
             self._store.add_device(turn.device, self._described(turn))
-            with self._machine():
-                sentinel = self._measurer(turn).sentinel(self._target(turn))
+            sentinel = self._calm_sentinel(turn)
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             block = self._store.begin(turn, self._fingerprint(turn), now, sentinel)
         finished = {result.program for result in block.measurements}
@@ -189,6 +192,20 @@ class _Collector:
         self._worked += time.monotonic() - begun
         self._tell(block, drift, time.monotonic() - begun)
         return not block.moved
+
+    def _calm_sentinel(self, turn: Turn) -> float:
+        """Seconds of the sentinel, waiting some times while it is slower than it was: a block begun now would not count."""
+        for _ in range(CALM_TRIES):
+            self._wait_until_idle()
+            with self._machine():
+                sentinel = self._measurer(turn).sentinel(self._target(turn))
+            if sentinel <= (1.0 + MOVED) * self._calm.get(turn.device, sentinel):
+                break
+            time.sleep(CALM_PAUSE)
+        else:
+            self._calm[turn.device] = sentinel  # then that is how fast it is now
+        self._calm[turn.device] = min(self._calm.get(turn.device, sentinel), sentinel)
+        return sentinel
 
     def _chunk(self, turn: Turn, traces: dict[int, str], begun: float) -> None:
         measurer = self._measurer(turn)
