@@ -76,6 +76,9 @@ def collect(options: argparse.Namespace) -> int:
     except (MeasurerError, StoreError) as error:
         print(f"kernelwright: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        _log(f"stopped by Ctrl-C or SIGTERM; what is finished is in {options.out}, the same command goes on there")
+        return 130
     _log(f"{records} records in {options.out}")
     return 0
 
