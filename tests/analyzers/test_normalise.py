@@ -26,14 +26,14 @@ def _term(form: NormalForm, e: ast.expr, plain: bool) -> Node:
     if isinstance(e, ast.Name):
         if e.id == "inf":
             return form.constant(math.inf)
-        return form._interned("input", (), (("name", e.id),))
+        return form.interned("input", (), (("name", e.id),))
     if isinstance(e, ast.Call):
         assert isinstance(e.func, ast.Name)
         inputs = tuple(_term(form, a, False) for a in e.args)
         attributes: tuple[tuple[str, Attribute], ...] = tuple(
             (str(k.arg), ast.literal_eval(k.value)) for k in e.keywords
         )
-        return (form._interned if plain else form.make)(e.func.id, inputs, attributes)
+        return (form.interned if plain else form.make)(e.func.id, inputs, attributes)
     return form.constant(ast.literal_eval(e))
 
 

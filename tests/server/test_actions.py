@@ -9,8 +9,9 @@ import pytest
 from lsprotocol import types as t
 from pygls.exceptions import JsonRpcException
 
+from kernelwright.analyzers.analysis import apply_edits
 from kernelwright.analyzers.opportunity import TextEdit
-from kernelwright.server.changes import applied, differences
+from kernelwright.server.changes import differences
 
 LEAKING = """\
 import math
@@ -126,11 +127,11 @@ async def test_explain_opens_a_document_where_the_client_asked_for_that(editors:
 )
 def test_differences_applied_give_the_new_text(old: str, new: str) -> None:
     edits = list(differences(old, new))
-    assert applied(old, edits) == new
+    assert apply_edits(old, edits) == new
     assert (edits == []) == (old == new)
     assert all(one.end <= other.start for one, other in itertools.pairwise(edits))
 
 
 def test_edits_apply_in_any_order() -> None:
     edits = [TextEdit(4, 5, "E"), TextEdit(0, 1, "A"), TextEdit(2, 2, "!")]
-    assert applied("abcde", edits) == "Ab!cdE"
+    assert apply_edits("abcde", edits) == "Ab!cdE"

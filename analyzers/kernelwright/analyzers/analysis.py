@@ -268,11 +268,15 @@ def fix(
     settings: Settings = Settings(),
     tiers: frozenset[Tier] = DEFAULT_TIERS,
     names: frozenset[str] | None = None,
+    skip: frozenset[str] = frozenset(),
 ) -> FixResult:
-    """Apply every fix of the tiers, one after the other, each checked; a second call changes nothing."""
+    """Apply every fix of the tiers, one after the other, each checked; a second call changes nothing.
+
+    `skip` holds keys of findings to leave alone (measured here, and not worth it).
+    """
     applied: list[Opportunity] = []
     withheld: list[tuple[Opportunity, str]] = []
-    refused: set[str] = set()
+    refused = set(skip)
     for _ in range(200):
         analysis = analyse(text, path, settings)
         todo = [

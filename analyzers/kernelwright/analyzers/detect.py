@@ -107,7 +107,7 @@ class Detector:
 
     def _pattern(self, variant: Variant) -> Node:
         arguments = {
-            p.name: self.form._interned("input", (), (("name", p.name), ("variable", True))) for p in variant.parameters
+            p.name: self.form.interned("input", (), (("name", p.name), ("variable", True))) for p in variant.parameters
         }
         return instantiate(self.form, variant.definition, arguments)
 

@@ -149,7 +149,7 @@ def element_type(form: NormalForm, node: Node, depth: int = 0) -> Node:
     known = form.types.get(node)
     if known is not None:
         return known
-    itself = form._interned("dtype_of", (node,), ())
+    itself = form.interned("dtype_of", (node,), ())
     if depth > 16:
         return itself
     if node.operation == "cast":

@@ -86,7 +86,7 @@ class NormalForm:
 
     def make(self, operation: str, inputs: tuple[Node, ...], attributes: tuple[tuple[str, Attribute], ...]) -> Node:
         """The normal node of an operation on normal operands."""
-        node = self._interned(operation, inputs, attributes)
+        node = self.interned(operation, inputs, attributes)
         for _ in range(64):
             better = self._once(node)
             if better is None or better is node:
@@ -101,9 +101,7 @@ class NormalForm:
                 return better
         return None
 
-    def _interned(
-        self, operation: str, inputs: tuple[Node, ...], attributes: tuple[tuple[str, Attribute], ...]
-    ) -> Node:
+    def interned(self, operation: str, inputs: tuple[Node, ...], attributes: tuple[tuple[str, Attribute], ...]) -> Node:
         # The first spelling of a constant is kept in full: rounding is for comparing only, not for calculating on.
         key = (operation, tuple(map(id, inputs)), tuple((n, _key(canonical(v))) for n, v in attributes))
         found = self._table.get(key)
@@ -117,7 +115,7 @@ class NormalForm:
         return found
 
     def constant(self, value: Attribute) -> Node:
-        return self._interned("constant", (), (("value", value),))
+        return self.interned("constant", (), (("value", value),))
 
     # ---- from raw programs
 
@@ -135,9 +133,9 @@ class NormalForm:
         inputs = tuple(self._memo[operand] for operand in node.inputs)
         if node.operation == "input":
             # The name alone identifies an argument: old and new text have the same parameters.
-            return self._interned("input", (), (("name", node.attribute("name")),))
+            return self.interned("input", (), (("name", node.attribute("name")),))
         if node.operation in ("constant", "dtype"):
-            return self._interned(node.operation, (), node.attributes)
+            return self.interned(node.operation, (), node.attributes)
         if node.operation == "where":
             selector = inputs[0]
             self.booleans.update((selector, selector.inputs[0]) if selector.operation == "logical_not" else (selector,))
@@ -207,7 +205,7 @@ def instantiate(form: NormalForm, program: Program, arguments: Mapping[str, Node
             continue
         inputs = tuple(memo[operand] for operand in node.inputs)
         if node.operation in ("constant", "dtype"):
-            memo[node] = form._interned(node.operation, (), node.attributes)
+            memo[node] = form.interned(node.operation, (), node.attributes)
             continue
         expanded = form.expand(node.operation, inputs, node.attributes)
         memo[node] = expanded if expanded is not None else form.make(node.operation, inputs, node.attributes)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.causal import is_causal_keep
 from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.opportunity import Condition
 
@@ -120,12 +122,10 @@ def _masked_rows(place: Place) -> Condition | None:
     return Condition("masked_rows", "assumed", "no row is masked altogether (such a row was NaN and would be 0)")
 
 
-def _keeps_a_key(place: Place, keep: object) -> bool:
+def _keeps_a_key(place: Place, keep: Node) -> bool:
     """True for a square slice of a lower-triangular buffer."""
-    from kernelwright.analyzers.causal import is_causal_keep
-
     facts = place.site.translation.facts
-    return is_causal_keep(place.detector.form, keep, facts)  # type: ignore[arg-type]
+    return is_causal_keep(place.detector.form, keep, facts)
 
 
 def _hooks(place: Place) -> Condition | None:

@@ -135,7 +135,7 @@ def product_in_order(f: NormalForm, n: Node) -> Node | None:
         factors.insert(0, f.constant(constant))
     if len(factors) == 1:
         return factors[0]
-    made = f._interned("mul", tuple(factors), ())
+    made = f.interned("mul", tuple(factors), ())
     return None if made is n else made
 
 
@@ -167,7 +167,7 @@ def sum_in_order(f: NormalForm, n: Node) -> Node | None:
         terms.insert(0, f.constant(constant))
     if len(terms) == 1:
         return terms[0]
-    made = f._interned("add", tuple(terms), ())
+    made = f.interned("add", tuple(terms), ())
     return None if made is n else made
 
 
@@ -222,7 +222,7 @@ def _coefficient(f: NormalForm, term: Node) -> tuple[float, Node]:
         value = number(term.inputs[0])
         if value is not None:
             rest = term.inputs[1:]
-            return value, rest[0] if len(rest) == 1 else f._interned("mul", rest, ())
+            return value, rest[0] if len(rest) == 1 else f.interned("mul", rest, ())
     return 1.0, term
 
 

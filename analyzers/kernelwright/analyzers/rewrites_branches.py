@@ -53,7 +53,7 @@ def conjunction_in_order(f: NormalForm, n: Node) -> Node | None:
         return f.constant(True)
     if len(parts) == 1:
         return parts[0]
-    made = f._interned("logical_and", tuple(parts), ())
+    made = f.interned("logical_and", tuple(parts), ())
     return None if made is n else made
 
 

@@ -41,7 +41,7 @@ def permutation_from_the_end(f: NormalForm, n: Node) -> Node | None:
     moved = _trimmed(axes)
     if not moved:
         return n.inputs[0]
-    made = f._interned("permute", n.inputs, (("dims", tuple(moved)), ("full", False)))
+    made = f.interned("permute", n.inputs, (("dims", tuple(moved)), ("full", False)))
     rank = f.ranks.get(n.inputs[0])
     if rank is not None:
         f.ranks.setdefault(made, rank)

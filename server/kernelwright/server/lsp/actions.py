@@ -14,7 +14,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcContentModified, JsonRpcException
 
 from kernelwright.analyzers.opportunity import Opportunity, TextEdit
-from kernelwright.server.changes import differences, fix_exact
+from kernelwright.server.changes import differences
 from kernelwright.server.lsp.diagnostics import SOURCE
 from kernelwright.server.lsp.documents import plain
 from kernelwright.server.numbers import Numbers, gain_label
@@ -163,8 +163,11 @@ async def fix_all(session: Session, uri: str) -> tuple[types.WorkspaceEdit, int]
         raise JsonRpcContentModified("the file is not open, or cannot be parsed now")
     document, configuration = snapshot.document, await session.settings.of(uri)
     skip = frozenset(f.key for f in snapshot.findings if session.numbers(f).withdrawn is not None)
+    settings = session.analysis_settings(configuration)
+    from kernelwright.analyzers.analysis import fix  # late, as all of the engine
+
     result = await session.snapshots.run(
-        lambda: fix_exact(document.text, document.path, session.analysis_settings(configuration), skip)
+        lambda: fix(document.text, document.path, settings, frozenset({"exact"}), settings.rules, skip)
     )
     return workspace_edit(session, snapshot, differences(document.text, result.text)), len(result.applied)
 

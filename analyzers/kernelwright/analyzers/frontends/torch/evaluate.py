@@ -52,7 +52,7 @@ class Evaluator(Calls):
         inside = self.scope.source is self.home
         self.graph.span = self.scope.source.span(node) if inside else None
         if len(self.frames) == 1 and isinstance(node, ast.stmt):
-            self.graph.origin = Origin(node, node)
+            self.graph.origin = Origin(node)
 
     def statement(self, s: ast.stmt) -> bool:
         if isinstance(s, ast.Assign):

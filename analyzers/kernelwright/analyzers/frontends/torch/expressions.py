@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.frontends.torch.conditions import Facts, condition_key, conjunction
 from kernelwright.analyzers.frontends.torch.dtypes import DTYPES
-from kernelwright.analyzers.frontends.torch.graph import Graph, Origin, static
+from kernelwright.analyzers.frontends.torch.graph import Graph, static
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.subscripts import subscript
 from kernelwright.analyzers.frontends.torch.values import (
@@ -116,11 +116,7 @@ class Expressions:
 
     def place(self, e: ast.expr) -> None:
         """Nodes made next stand at this expression."""
-        if len(self.frames) <= 1:
-            self.graph.span = self.scope.source.span(e)
-            if self.graph.origin is not None:
-                self.graph.origin = Origin(self.graph.origin.statement, e, self.graph.origin.inlined)
-        elif self.scope.source is self.home:
+        if len(self.frames) <= 1 or self.scope.source is self.home:
             self.graph.span = self.scope.source.span(e)
 
     def opaque(self, e: ast.expr, reason: str, *inputs: Value) -> Node:

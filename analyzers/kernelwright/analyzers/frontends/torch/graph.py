@@ -14,13 +14,10 @@ from kernelwright.analyzers.frontends.torch.values import NotUnderstood, Value
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a node was made: the statement of the translated function, and the expression in it (a call, if inlined).
-
-    `inlined` names the method of `self` the node came out of, if any.
-    """
+    """The statement of the translated function in which a node was made; `inlined` names the method of `self` that the node
+    came out of, if any."""
 
     statement: ast.stmt
-    expression: ast.expr | ast.stmt
     inlined: str | None = None
 
 
