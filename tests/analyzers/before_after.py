@@ -23,6 +23,7 @@ from kernelwright.analyzers.analysis import FileAnalysis, Settings, analyse, fix
 from kernelwright.analyzers.opportunity import FixResult, Tier
 
 ALL_TIERS: frozenset[Tier] = frozenset({"exact", "guarded", "assumed"})
+EVERY_TIER: frozenset[Tier] = ALL_TIERS | {"advice", "bug"}
 BATCH, HEADS, WIDTH = 2, 3, 8
 
 TOLERANCE = {torch.float64: 1e-5, torch.float32: 3e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
@@ -40,17 +41,17 @@ def source(text: str) -> str:
 
 
 def fixed(text: str, tiers: frozenset[Tier] = ALL_TIERS, names: frozenset[str] | None = None) -> FixResult:
-    """The text after all fixes; it must compile, and a second run must find nothing left to do."""
-    result = fix(text, "model.py", Settings(), tiers, names)
+    """The text after all fixes of the named rules (None: of all but advice); it must compile and leave nothing to do."""
+    result = fix(text, "model.py", Settings(rules=names), tiers, names)
     assert not result.withheld, f"an edit was planned and then withheld: {result.withheld[0][1]}"
     compile(result.text.removeprefix("\ufeff"), "model.py", "exec")
-    again = fix(result.text, "model.py", Settings(), tiers, names)
+    again = fix(result.text, "model.py", Settings(rules=names), tiers, names)
     assert again.text == result.text and not again.applied, f"a second fix changes the text again:\n{again.text}"
     return result
 
 
-def analysed(text: str) -> FileAnalysis:
-    analysis = analyse(text, "model.py")
+def analysed(text: str, names: frozenset[str] | None = None) -> FileAnalysis:
+    analysis = analyse(text, "model.py", Settings(rules=names))
     assert analysis.error is None
     return analysis
 

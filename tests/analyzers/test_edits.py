@@ -10,7 +10,8 @@ import tokenize
 import pytest
 from before_after import ALL_TIERS, analysed, assert_same, fixed, fixed_and_same, namespace, source
 
-from kernelwright.analyzers.analysis import Settings, analyse, apply_edits, edits, explain_line, fix, programs
+from kernelwright.analyzers.analysis import Settings, analyse, edits, explain_line, fix, programs
+from kernelwright.analyzers.offers import apply_edits
 from kernelwright.analyzers.opportunity import TextEdit
 from kernelwright.analyzers.source import SourceError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelwright.analyzers.analysis import analyse, apply_edits, silencing_edit
+from kernelwright.analyzers.analysis import analyse, silencing_edit
+from kernelwright.analyzers.offers import apply_edits
 
 HEAD = "import torch\n"
 BODY = "def swish(x):\n    return x * torch.sigmoid(x)\n\n\ndef other(x):\n    y = x * torch.sigmoid(x)\n    return y\n"

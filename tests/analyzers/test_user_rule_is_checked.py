@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 from before_after import source
 
-from kernelwright.analyzers.analysis import apply_edits
 from kernelwright.analyzers.detect import Detector
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.translate import translate
+from kernelwright.analyzers.offers import apply_edits
 from kernelwright.analyzers.rewrite import plan_edit
 from kernelwright.analyzers.rules.loader import load_rule
 from kernelwright.analyzers.same_program import difference

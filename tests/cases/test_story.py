@@ -12,7 +12,8 @@ from types import ModuleType
 
 import pytest
 
-from kernelwright.analyzers.analysis import FileAnalysis, Settings, analyse, apply_edits, edits, fix
+from kernelwright.analyzers.analysis import FileAnalysis, Settings, analyse, edits, fix
+from kernelwright.analyzers.offers import apply_edits
 from kernelwright.analyzers.opportunity import FixResult, Opportunity, Tier
 
 

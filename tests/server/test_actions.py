@@ -9,7 +9,7 @@ import pytest
 from lsprotocol import types as t
 from pygls.exceptions import JsonRpcException
 
-from kernelwright.analyzers.analysis import apply_edits
+from kernelwright.analyzers.offers import apply_edits
 from kernelwright.analyzers.opportunity import TextEdit
 from kernelwright.server.changes import differences
 

@@ -1,41 +1,53 @@
 """The engine: a file's text in, opportunities out; on request the edits of one, checked to be the same program.
 
-The way: `source` parses, `frontends.torch` translates each function, `detect` finds sites, `rewrite` plans the edit,
-`predicates` judges the conditions, `same_program` checks the edited text.
+The way: `source` parses, `frontends.torch` translates each function, `detect` finds sites of definitions and `finders` what
+no definition can say, `offers` makes opportunities of them: the edit, the conditions, the check of the edited text.
 """
 
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from kernelwright.analyzers.architecture import Node, Program, Span
+from kernelwright.analyzers.architecture import Node, Program
 from kernelwright.analyzers.detect import Detector, Site
+from kernelwright.analyzers.finders.finding import FileView, FunctionView, Installed
+from kernelwright.analyzers.finders.registry import FILE_FINDERS, FUNCTION_FINDERS
 from kernelwright.analyzers.frontends.torch.scope import Resolver, Scope
-from kernelwright.analyzers.frontends.torch.translate import Translation, translate
-from kernelwright.analyzers.kernel_call import NoEdit
-from kernelwright.analyzers.opportunity import Condition, FixResult, Opportunity, TextEdit, Tier
-from kernelwright.analyzers.predicates import Place, conditions_of
-from kernelwright.analyzers.rewrite import Plan, plan_edit
+from kernelwright.analyzers.frontends.torch.translate import translate
+from kernelwright.analyzers.offers import Offer, Surroundings, apply_edits, offer_of_finding, offer_of_site
+from kernelwright.analyzers.opportunity import FixResult, Opportunity, TextEdit, Tier
 from kernelwright.analyzers.rules.loader import Rule, rules
-from kernelwright.analyzers.same_program import difference
 from kernelwright.analyzers.source import Function, SourceError, SourceFile, mentions_torch, parse_source
 from kernelwright.analyzers.suppressions import suppression_edit, suppressions
-from kernelwright.analyzers.workloads import workload_of
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an analysis depends on besides the text. `torch_version` is that of the chosen interpreter."""
+    """What an analysis depends on besides the text. `torch_version` is that of the chosen interpreter; `advice` asks for
+    the rules of that tier too."""
 
     torch_version: tuple[int, int] | None = None
     rules: frozenset[str] | None = None
     batch: int | None = None
     sequence: int | None = None
     resolver: Resolver | None = None
+    advice: bool = False
+    ignored: frozenset[str] = frozenset()
+
+    @property
+    def surroundings(self) -> Surroundings:
+        return Surroundings(self.torch_version, self.batch, self.sequence, self.resolver)
+
+    def wants(self, rule: Rule) -> bool:
+        """Advice is given where it is asked for, or its rule is named."""
+        if rule.name in self.ignored:
+            return False
+        if self.rules is not None:
+            return rule.name in self.rules
+        return self.advice or rule.tier != "advice"
 
 
 @dataclass(frozen=True)
@@ -63,35 +75,69 @@ def analyse(text: str, path: str, settings: Settings = Settings()) -> FileAnalys
     except SourceError as error:
         return FileAnalysis(path, text, error=str(error))
     scope = Scope(source, settings.resolver)
-    chosen = [r for r in rules() if settings.rules is None or r.name in settings.rules]
-    found: list[Opportunity] = []
-    declined: list[Opportunity] = []
-    plans: dict[str, tuple[TextEdit, ...]] = {}
-    counts: Counter[str] = Counter()
+    chosen = [rule for rule in rules() if settings.wants(rule)]
+    collected = _Collected()
+    for offer in _file_offers(scope, [r for r in chosen if r.finder in FILE_FINDERS], settings):
+        collected.add(offer)
+    rest = [r for r in chosen if r.finder not in FILE_FINDERS]
     for function in source.functions:
         if not _worth_translating(function) or _is_compiled_apart(scope, function):
             continue
         try:
-            translation = translate(scope, function)
-            detector = Detector(translation)
-            sites = _apart([site for rule in chosen for site in detector.sites(rule)])
+            for offer in _function_offers(scope, function, rest, settings):
+                collected.add(offer)
         except RecursionError:
             continue  # an expression nested deeper than Python's stack: nothing is known of it
-        for site in (s for s in sites if not s.done):
-            opportunity, edits = _opportunity(detector, site, settings)
-            counts[opportunity.key] += 1
-            if counts[opportunity.key] > 1:
-                opportunity = replace(opportunity, key=f"{opportunity.key}-{counts[opportunity.key]}")
-            if opportunity.declined is None and edits is not None:
-                found.append(opportunity)
-                plans[opportunity.key] = edits
-            else:
-                declined.append(opportunity)
+    found, declined, plans = collected.found, collected.declined, collected.plans
     silenced = suppressions(source)
     found = [o for o in found if not any(s.silences(o.rule, o.span) for s in silenced)]
     found.sort(key=lambda o: (o.span, o.rule))
     declined.sort(key=lambda o: (o.span, o.rule))
     return FileAnalysis(path, text, tuple(found), tuple(declined), None, plans)
+
+
+@dataclass
+class _Collected:
+    """The offers of a file, each under a key of its own."""
+
+    found: list[Opportunity] = field(default_factory=list)
+    declined: list[Opportunity] = field(default_factory=list)
+    plans: dict[str, tuple[TextEdit, ...]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, offer: Offer) -> None:
+        opportunity = offer.opportunity
+        self.counts[opportunity.key] += 1
+        if self.counts[opportunity.key] > 1:
+            opportunity = replace(opportunity, key=f"{opportunity.key}-{self.counts[opportunity.key]}")
+        if opportunity.declined is not None or (opportunity.has_edit and offer.edits is None):
+            self.declined.append(opportunity)
+            return
+        self.found.append(opportunity)
+        if offer.edits is not None:
+            self.plans[opportunity.key] = offer.edits
+
+
+def _file_offers(scope: Scope, chosen: list[Rule], settings: Settings) -> Iterator[Offer]:
+    for rule in chosen:
+        assert rule.finder is not None
+        view = FileView(rule, scope, Installed(settings.torch_version))
+        for finding in FILE_FINDERS[rule.finder](view):
+            yield offer_of_finding(rule, finding, scope.source, None, settings.surroundings)
+
+
+def _function_offers(scope: Scope, function: Function, chosen: list[Rule], settings: Settings) -> Iterator[Offer]:
+    translation = translate(scope, function)
+    detector = Detector(translation)
+    sites = _apart([site for rule in chosen if rule.variants for site in detector.sites(rule)])
+    for site in sites:
+        if not site.done:
+            yield offer_of_site(detector, site, settings.surroundings)
+    for rule in chosen:
+        if rule.finder in FUNCTION_FINDERS:
+            view = FunctionView(rule, scope, detector, Installed(settings.torch_version))
+            for finding in FUNCTION_FINDERS[rule.finder](view):
+                yield offer_of_finding(rule, finding, scope.source, translation, settings.surroundings)
 
 
 def _apart(sites: list[Site]) -> list[Site]:
@@ -122,111 +168,6 @@ def _is_compiled_apart(scope: Scope, function: Function) -> bool:
     return any((scope.qualified(base) or "").endswith("autograd.Function") for base in bases)
 
 
-def _opportunity(detector: Detector, site: Site, settings: Settings) -> tuple[Opportunity, tuple[TextEdit, ...] | None]:
-    rule, translation = site.rule, site.translation
-    plan: Plan | None = None
-    reason: str | None = None
-    if site.leak is not None:
-        reason = f"an inner value is needed elsewhere: {site.leak}"
-    else:
-        try:
-            plan = plan_edit(detector, site)
-        except NoEdit as error:
-            reason = str(error)
-    guard = plan.guard if plan is not None else None
-    conditions = conditions_of(
-        Place(detector, site, guard, settings.torch_version, len(plan.dropped_checks) if plan is not None else 0)
-    )
-    violated = next((c for c in conditions if c.state == "violated"), None)
-    if reason is None and violated is not None:
-        reason = violated.text
-    if reason is None and plan is not None:
-        unequal = _difference_after(translation, plan, settings)
-        if unequal is not None:
-            reason = f"withheld, the edited code is not shown to be the same program: {unequal}"
-    tier = _tier(rule, conditions)
-    span = _span(site)
-    variant = site.variant.name or "plain"
-    function = translation.function
-    class_name = function.qualified_name.rpartition(".")[0] or None
-    message = rule.message.format(variant=variant)
-    assumed = [c.text for c in conditions if c.state == "assumed"]
-    title = f"Use {rule.kernel.replace('torch.nn.functional.', 'F.')}"
-    if guard is not None:
-        title += " where the guard allows"
-    if assumed:
-        title += f" (unsafe: {assumed[0]})"
-    try:
-        workload = workload_of(detector, site, settings.batch, settings.sequence)
-    except ValueError:
-        workload = None
-    opportunity = Opportunity(
-        translation.source.path,
-        rule.name,
-        class_name,
-        function.node.name,
-        span,
-        tier,
-        conditions,
-        rule.kernel,
-        rule.numerics,
-        message,
-        title,
-        _key(rule, translation, site),
-        workload,
-        (),
-        rule.keeps,
-        guard,
-        reason,
-    )
-    return opportunity, plan.edits if plan is not None else None
-
-
-def _tier(rule: Rule, conditions: Iterable[Condition]) -> Tier:
-    states = {c.state for c in conditions}
-    if rule.tier in ("advice", "bug"):
-        return rule.tier
-    if "assumed" in states or rule.tier == "assumed":
-        return "assumed"
-    if "guarded" in states or rule.tier == "guarded":
-        return "guarded"
-    return "exact"
-
-
-def _span(site: Site) -> Span:
-    """From the first to the last source line the region covers in its own function."""
-    own = site.translation.source.span(site.translation.function.node)
-    spans = []
-    for node in site.region:
-        origin = site.translation.origins.get(node)
-        written_here = origin is not None and origin.inlined is None and node.operation not in ("constant", "choose")
-        if written_here and node.span is not None and own.contains(node.span):
-            spans.append(node.span)
-    assert site.output.span is not None
-    result = site.output.span
-    for span in spans:
-        result = result.joined(span)
-    return result
-
-
-def _key(rule: Rule, translation: Translation, site: Site) -> str:
-    names = sorted(str(node.operation) for node in site.region)
-    text = f"{rule.name}|{translation.function.qualified_name}|{site.variant.name}|{names}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def apply_edits(text: str, edits: Iterable[TextEdit]) -> str:
-    """The text after non-overlapping edits."""
-    parts: list[str] = []
-    position = 0
-    for edit in sorted(edits, key=lambda e: (e.start, e.end)):
-        if edit.start < position:
-            raise ValueError("overlapping edits")
-        parts += [text[position : edit.start], edit.replacement]
-        position = edit.end
-    return "".join([*parts, text[position:]])
-
-
 def edits(analysis: FileAnalysis, opportunity: Opportunity) -> tuple[TextEdit, ...]:
     """The edits of one finding; they have passed the same-program check when it was found.
 
@@ -235,23 +176,12 @@ def edits(analysis: FileAnalysis, opportunity: Opportunity) -> tuple[TextEdit, .
     """
     if opportunity.declined is not None:
         raise Withheld(opportunity.declined)
+    if not opportunity.has_edit:
+        raise Withheld("this is advice in words, there is no edit to apply")
     planned = analysis.plans.get(opportunity.key)
     if planned is None:
         raise Withheld("the file has changed since this was found")
     return planned
-
-
-def _difference_after(old: Translation, plan: Plan, settings: Settings) -> str | None:
-    """None where the function is the same program after the edits; else what differs."""
-    try:
-        source = parse_source(apply_edits(old.source.text, plan.edits), old.source.path)
-    except SourceError as error:
-        return f"the edited text does not parse: {error}"
-    name = old.function.qualified_name
-    function = next((f for f in source.functions if f.qualified_name == name), None)
-    if function is None:
-        return "the function is gone after the edit"
-    return difference(old, translate(Scope(source, settings.resolver), function), plan.dropped_checks)
 
 
 def silencing_edit(analysis: FileAnalysis, opportunity: Opportunity) -> TextEdit:
@@ -282,7 +212,7 @@ def fix(
         todo = [
             o
             for o in analysis.opportunities
-            if o.tier in tiers and (names is None or o.rule in names) and o.key not in refused
+            if o.tier in tiers and (names is None or o.rule in names) and o.key not in refused and o.has_edit
         ]
         if not todo:
             break

@@ -43,7 +43,7 @@ class Opportunity:
     `key` names the finding across edits elsewhere in the file: rule, qualified name and the program's fingerprint.
     `title` is the quick fix's title. `declined` holds the reason where no fix is offered (a condition is violated or the
     same-program check failed); such findings are shown on request only. `guard` is the source text of the run-time test
-    where the edit keeps the old path. `keeps` are sentences on what stays the same.
+    where the edit keeps the old path. `keeps` are sentences on what stays the same. `has_edit` is False for advice in words.
     """
 
     file: str
@@ -63,6 +63,7 @@ class Opportunity:
     keeps: tuple[str, ...] = ()
     guard: str | None = None
     declined: str | None = None
+    has_edit: bool = True
 
     @property
     def conditional(self) -> bool:

@@ -26,15 +26,18 @@ class Place:
 Predicate = Callable[[Place], Condition | None]
 
 
-def _min_version(place: Place) -> Condition:
-    need = place.site.rule.min_torch
+def version_condition(need: tuple[int, int], have: tuple[int, int] | None) -> Condition:
+    """The condition that the chosen interpreter's torch (`have`, None where there is none) is new enough."""
     wanted = f"torch >= {need[0]}.{need[1]}"
-    have = place.torch_version
     if have is None:
         return Condition("min_version", "proven", f"{wanted} (no torch found in the chosen interpreter to compare)")
     if have >= need:
         return Condition("min_version", "proven", f"{wanted} (installed: {have[0]}.{have[1]})")
     return Condition("min_version", "violated", f"{wanted} is needed, {have[0]}.{have[1]} is installed")
+
+
+def _min_version(place: Place) -> Condition:
+    return version_condition(place.site.rule.min_torch, place.torch_version)
 
 
 def _same_input(place: Place) -> Condition:

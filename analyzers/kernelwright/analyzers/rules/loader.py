@@ -11,6 +11,7 @@ from typing import cast
 
 from kernelwright.analyzers.architecture import Program
 from kernelwright.analyzers.architecture.node import walk
+from kernelwright.analyzers.finders.registry import FILE_FINDERS, FUNCTION_FINDERS
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.translate import translate
 from kernelwright.analyzers.normalise import NormalForm
@@ -69,7 +70,9 @@ class Rule:
     """A rule file's content. `page` is its documentation in Markdown.
 
     `roles` tells how inputs of a workload are filled (`workload.Workload.roles`). `lifted` names the parameters that get a
-    first axis of size 1 where the code has three axes and the kernel wants four.
+    first axis of size 1 where the code has three axes and the kernel wants four. `finder` names the entry of
+    `finders.registry` that finds the places where no definition can say it (`variants` is empty then); `reports` are
+    sources in which it reports without an edit.
     """
 
     name: str
@@ -87,6 +90,8 @@ class Rule:
     path: str
     roles: dict[str, str] = field(default_factory=dict)
     lifted: tuple[str, ...] = ()
+    finder: str | None = None
+    reports: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def title(self) -> str:
@@ -136,8 +141,13 @@ def load_rule(text: str, path: str) -> Rule:
             raise RuleError(f"{name} has no kernel_{suffix or 'call'}", function.node.lineno)
         guard = functions.get(f"guard_{suffix or 'call'}")
         variants.append(_variant(scope, suffix, function, kernel, guard))
-    if not variants:
-        raise RuleError("the file has no function named definition or definition_<variant>")
+    finder = values.get("finder")
+    if finder is not None and not (isinstance(finder, str) and (finder in FUNCTION_FINDERS or finder in FILE_FINDERS)):
+        raise RuleError(
+            f"there is no finder {finder!r}; there are: {', '.join(sorted(FUNCTION_FINDERS | FILE_FINDERS))}"
+        )
+    if bool(variants) == (finder is not None):
+        raise RuleError("the file needs a function named definition or definition_<variant>, or else a finder")
 
     def text_of(key: str) -> str:
         if not isinstance(values.get(key), str):
@@ -164,6 +174,8 @@ def load_rule(text: str, path: str) -> Rule:
         path,
         {key: str(value) for key, value in cast(dict[str, object], values.get("roles", {})).items()},
         _texts(values, "lifted"),
+        finder,
+        tuple(textwrap.dedent(text).strip("\n") + "\n" for text in _texts(values, "reports")),
     )
 
 

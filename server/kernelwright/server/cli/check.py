@@ -48,6 +48,7 @@ class Checker:
     interpreter: Interpreter
     rules: frozenset[str] | None
     records: Path
+    advice: bool = False
 
     def __call__(self, path: Path) -> Checked:
         try:
@@ -60,7 +61,7 @@ class Checker:
         from kernelwright.analyzers.analysis import analyse
 
         try:
-            analysis = analyse(source.text, str(path), settings_of(self.interpreter, self.rules))
+            analysis = analyse(source.text, str(path), settings_of(self.interpreter, self.rules, advice=self.advice))
             if analysis.error is not None:
                 return Checked(str(path), error=analysis.error)
             return _rows(str(path), analysis, _measurements(self.interpreter, self.records))
@@ -106,7 +107,7 @@ def add(verbs: Any) -> None:
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a Python file, or a folder to search")
     parser.add_argument("--format", choices=("text", "json", "jsonl"), default="text")
-    parser.add_argument("--advice", action="store_true", help="also advice, which has no safe edit")
+    parser.add_argument("--advice", action="store_true", help="also advice: worth a thought, in no fix-all")
     parser.add_argument(
         "--show-declined", action="store_true", help="also places where a condition is violated, and why"
     )
@@ -118,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
     from kernelwright.tuner.records import default_path
 
     interpreter = interpreter_of(options)
-    checker = Checker(interpreter, rules_of(options), default_path())
+    checker = Checker(interpreter, rules_of(options), default_path(), options.advice)
     paths = list(walk(existing(options.paths), problem))
     found = False
     collected: list[dict[str, Any]] = []

@@ -65,11 +65,13 @@ def rules_of(options: argparse.Namespace) -> frozenset[str] | None:
     return named
 
 
-def settings_of(interpreter: Interpreter, rules: frozenset[str] | None = None) -> Settings:
+def settings_of(interpreter: Interpreter, rules: frozenset[str] | None = None, *, advice: bool = False) -> Settings:
     """The analyzers' settings. Names in other files are looked up for the interpreter's packages."""
     from kernelwright.analyzers.analysis import Settings
 
-    return Settings(torch_version=interpreter.torch_version, rules=rules, resolver=_resolver(interpreter))
+    return Settings(
+        torch_version=interpreter.torch_version, rules=rules, resolver=_resolver(interpreter), advice=advice
+    )
 
 
 @functools.cache

@@ -84,7 +84,9 @@ def _of_finding(
     uri, opportunity, numbers = snapshot.document.uri, finding.opportunity, session.numbers(finding)
     refusal = finding.withheld or (numbers.withdrawn if numbers.unequal else None)
     made: list[types.CodeAction] = []
-    if refusal is not None:
+    if not opportunity.has_edit:
+        pass  # advice in words: the hover says it
+    elif refusal is not None:
         made += [_disabled(opportunity, refusal)] if session.client.disabled_actions else []
     else:
         action = types.CodeAction(
@@ -98,7 +100,7 @@ def _of_finding(
             action.edit = workspace_edit(session, snapshot, finding.edits)
         made.append(action)
     rule = opportunity.rule
-    if session.client.lazy_edits and refusal is None:
+    if session.client.lazy_edits and (refusal is None or not opportunity.has_edit):
         data = {"uri": uri, "key": finding.key, "silence": True}
         made.append(types.CodeAction(f"Ignore `{rule}` here", kind=types.CodeActionKind.QuickFix, data=data))
     made.append(_command(f"Explain `{rule}` here", "kernelwright.explain", uri, finding.span.start_line - 1))

@@ -26,6 +26,7 @@ class Configuration:
     sequence: int | None = None
     select: frozenset[str] = frozenset()
     ignore: frozenset[str] = frozenset()
+    advice: bool = True
     baseline: Baseline = "eager"
     budget_seconds: float = 6.0
     trusted: bool = True
@@ -45,6 +46,7 @@ def parse(section: Any, options: Any = None) -> Configuration:
         sequence=_extent(values.get("sequence")),
         select=frozenset(_strings(values.get("rules.select"))),
         ignore=frozenset(_strings(values.get("rules.ignore"))),
+        advice=values.get("advice") is not False,
         baseline=cast(Baseline, _choice(values.get("baseline"), get_args(Baseline), "eager")),
         budget_seconds=float(budget) if isinstance(budget, int | float) and 0 < budget <= 3600 else 6.0,
         trusted=extra.get("trusted") is not False,

@@ -50,9 +50,9 @@ def message(finding: Finding, numbers: Numbers) -> str:
 
 
 def severity(tier: str, hints: Literal["quiet", "normal", "verbose"]) -> types.DiagnosticSeverity:
-    """Never more than information: slow code is no fault. Hint where the user must know something, or wants quiet."""
+    """A bug is a warning; slow code is no fault. Hint where the user must know something, or wants quiet."""
     if tier == "bug":
-        return types.DiagnosticSeverity.Information
+        return types.DiagnosticSeverity.Warning
     if hints == "quiet" or tier in ("assumed", "advice"):
         return types.DiagnosticSeverity.Hint
     return types.DiagnosticSeverity.Information

@@ -54,6 +54,8 @@ async def inlay_hints(session: Session, parameters: types.InlayHintParams) -> li
     made = []
     for finding in snapshot.findings:
         line = finding.span.start_line - 1
+        if finding.opportunity.tier in ("advice", "bug"):
+            continue  # no number to show beside the line
         text = label(finding.opportunity.rule, session.numbers(finding), configuration.hints)
         if not first <= line <= last or text is None or finding.withheld is not None:
             continue

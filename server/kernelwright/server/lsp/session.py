@@ -148,7 +148,9 @@ class Session:
 
         return Settings(
             torch_version=self.measurements.interpreter.torch_version,
-            rules=_rules(configuration.select, configuration.ignore),
+            rules=configuration.select or None,
+            ignored=configuration.ignore,
+            advice=configuration.advice,
             batch=configuration.batch,
             sequence=configuration.sequence,
             resolver=self._resolver if deep else None,
@@ -327,15 +329,6 @@ def _promise(numbers: Numbers) -> float:
     if best.before_seconds is not None and best.after_seconds is not None:
         return best.before_seconds - best.after_seconds
     return best.value - 1.0
-
-
-def _rules(select: frozenset[str], ignore: frozenset[str]) -> frozenset[str] | None:
-    """The names of the rules to use; None for all."""
-    if not ignore:
-        return select or None
-    from kernelwright.analyzers.rules.loader import rules
-
-    return (select or frozenset(rule.name for rule in rules())) - ignore
 
 
 def _load_analyzers() -> None:
