@@ -4,7 +4,7 @@ anything else still needs the values in between."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelwright.analyzers.architecture import Node
@@ -142,7 +142,8 @@ class Detector:
             return None
         assumptions = dict(match.assumptions)
         leak = self._closed(output, region, assumptions)
-        if not all(_is_testable(condition) for condition in assumptions):
+        inner = self._inner_values(output, region)
+        if not all(_is_testable(condition, inner) for condition in assumptions):
             leak = leak or "it depends on a condition that cannot be tested beforehand"
         contexts = self.translation.contexts
         if any(
@@ -201,6 +202,11 @@ class Detector:
             assumptions.update(extra)
         return "too many conditions"
 
+    def _inner_values(self, output: Node, region: set[Node]) -> set[Node]:
+        """The normal nodes of tensors that only the region makes."""
+        made = {self.normal[n] for n in region if not is_scalar(self.normal[n]) and not self._cheap(n)}
+        return made - {self.normal[o] for n in region for o in n.inputs if o not in region}
+
     def _outside_user(
         self, output: Node, region: set[Node], assumptions: Mapping[Node, bool]
     ) -> tuple[Node, Node] | None:
@@ -247,12 +253,13 @@ class Detector:
     ) -> dict[Node, bool] | None:
         """A condition on arguments under which nothing outside reads the region any more."""
         tried: set[Node] = set()
+        inner = self._inner_values(output, region)
         for node in self._reachable(output, assumptions):
             if node.operation != "choose":
                 continue
             condition = self.normal[node.inputs[0]]
             atom = condition.inputs[0] if condition.operation == "logical_not" else condition
-            if atom in tried or atom in assumptions or not _is_testable(atom):
+            if atom in tried or atom in assumptions or not _is_testable(atom, inner):
                 continue
             tried.add(atom)
             for value in (False, True):
@@ -292,21 +299,14 @@ def is_alternative(body: list[ast.stmt], one: ast.stmt, other: ast.stmt) -> bool
     return False
 
 
-def _is_testable(condition: Node) -> bool:
-    """True for a condition that can be tested before the region runs: arguments, attributes and constants only."""
-    return all(
-        n.operation
-        in (
-            "input",
-            "attribute",
-            "constant",
-            "is_none",
-            "equal",
-            "logical_not",
-            "logical_and",
-            "truth",
-            "less",
-            "field",
-        )
-        for n in walk((condition,))
-    )
+def _is_testable(condition: Node, inner: Container[Node]) -> bool:
+    """True for a condition that can be tested before the region runs: it reads none of the region's values, or their
+    element types only. Whether it can be written with the names at hand is seen when the edit is planned."""
+    stack = [condition]
+    while stack:
+        node = stack.pop()
+        if node in inner:
+            return False
+        if node.operation != "dtype_of":
+            stack.extend(node.inputs)
+    return True

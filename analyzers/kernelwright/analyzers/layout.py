@@ -78,8 +78,14 @@ def broken(text: str, indent: str, unit: str, newline: str, limit: int) -> str:
     opening, closing, pieces = position
     inner = indent + unit
     one = f"{inner}{', '.join(pieces)}{newline}"
-    several = "".join(f"{inner}{piece},{newline}" for piece in pieces)
+    several = ""
+    for piece in pieces:
+        fits = len(inner) + len(piece) < limit
+        several += f"{inner}{piece if fits else broken(piece, inner, unit, newline, limit - 1)},{newline}"
     body = one if len(one.rstrip()) <= limit else several
+    if len(pieces) == 1 and body is several:
+        # One argument, itself a call: only its arguments need lines of their own.
+        return f"{text[: opening + 1]}{broken(pieces[0], indent, unit, newline, limit)}{text[closing:]}"
     return f"{text[: opening + 1]}{newline}{body}{indent}{text[closing:]}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from dataclasses import dataclass
 
 from kernelwright.analyzers.architecture import Node
@@ -16,6 +17,7 @@ from kernelwright.analyzers.backends.torch.emit import (
 from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.facts import is_scalar
 from kernelwright.analyzers.frontends.torch.values import Value
+from kernelwright.analyzers.guarded import GuardedRange, wrapped_range
 from kernelwright.analyzers.kernel_call import CallWriter, NoEdit
 from kernelwright.analyzers.layout import comments, fitted, indentation, line_ending, line_limit
 from kernelwright.analyzers.opportunity import TextEdit
@@ -191,8 +193,20 @@ class _Rewriter(CallWriter):
     def _guarded(self, extra: str | None) -> Plan:
         block, last = self.blocks[self.statement]
         first = self._first_statement(block, last)
-        place = block[first]
-        self.going = {s for index in range(first, last + 1) for s in ast.walk(block[index]) if isinstance(s, ast.stmt)}
+        try:
+            return self._guarded_from(GuardedRange(block, first, last), extra)
+        except NoEdit as reason:
+            # Something the kernel needs is computed among the operations that go: it is left in front of the guard.
+            for later in range(first + 1, last + 1):
+                makers = {s for s in block[first:later] if self._makes_region(s)}
+                if makers and len(makers) < later - first:
+                    with contextlib.suppress(NoEdit):
+                        return self._guarded_from(GuardedRange(block, first, last, later, frozenset(makers)), extra)
+            raise reason
+
+    def _guarded_from(self, chosen: GuardedRange, extra: str | None) -> Plan:
+        place, moved = chosen.place, chosen.moved
+        self.going = {s for statement in moved for s in ast.walk(statement) if isinstance(s, ast.stmt)}
         call = self._call(place)
         tests = [
             condition_text(c, v, lambda n: self._named(n, place), self.spelling)
@@ -201,20 +215,22 @@ class _Rewriter(CallWriter):
         if extra is not None:
             tests.append(extra)
         guard = " and ".join(parenthesised(t, "not") for t in tests) if len(tests) > 1 else tests[0]
-        self._check_range(block, first, last)
-        result = [self._result_statement(call), *self._still_needed(block, first, last)]
-        text = self._wrapped(block[first : last + 1], guard, result)
-        return Plan((*self.import_edits, text), guard, call, self._dropped_checks())
+        self._check_range(moved)
+        result = [self._result_statement(call), *self._still_needed(chosen)]
+        anchor = self._texts(place).get(self.site.variant.parameters[0].name)
+        start, end, text = wrapped_range(self.source, chosen, guard, result, anchor)
+        return Plan((*self.import_edits, TextEdit(start, end, text)), guard, call, self._dropped_checks())
 
-    def _still_needed(self, block: list[ast.stmt], first: int, last: int) -> list[str]:
+    def _still_needed(self, chosen: GuardedRange) -> list[str]:
         """Assignments for names that the replaced statements bind and later ones read, where they are plain on the fast path.
 
         A name that holds an inner value stays unbound there: the detector made sure that nothing reads it under the guard.
         """
+        block, last = chosen.block, chosen.last
         if last + 1 >= len(block):
             return []
         after = self.translation.environments.get(block[last + 1], {})
-        before = self.environments[block[first]]
+        before = self.environments[chosen.place]
         read = {
             n.id
             for s in block[last + 1 :]
@@ -247,19 +263,23 @@ class _Rewriter(CallWriter):
         """The first statement of the block that makes a value of the region."""
         first = last
         for index in range(last, -1, -1):
-            inside = set(ast.walk(block[index]))
-            if any(
-                n in self.translation.origins
-                and self.translation.origins[n].statement in inside
-                and not is_scalar(self.detector.normal[n])
-                for n in self.site.region
-            ):
+            if self._makes_region(block[index]):
                 first = index
         return first
 
-    def _check_range(self, block: list[ast.stmt], first: int, last: int) -> None:
+    def _makes_region(self, statement: ast.stmt) -> bool:
+        """True for a statement that makes a tensor of the region."""
+        inside = set(ast.walk(statement))
+        return any(
+            n in self.translation.origins
+            and self.translation.origins[n].statement in inside
+            and not is_scalar(self.detector.normal[n])
+            for n in self.site.region
+        )
+
+    def _check_range(self, moved: list[ast.stmt]) -> None:
         """What the range computes besides the region must not be needed after it, and nothing may happen in it."""
-        inside = {s for index in range(first, last + 1) for s in ast.walk(block[index]) if isinstance(s, ast.stmt)}
+        inside = {s for statement in moved for s in ast.walk(statement) if isinstance(s, ast.stmt)}
         for effect in self.translation.program.effects:
             origin = self.translation.origins.get(effect)
             if origin is not None and origin.statement in inside and effect.operation != "raise":
@@ -289,12 +309,6 @@ class _Rewriter(CallWriter):
                     + whole[end:]
                 )
         raise NoEdit("the result is part of a statement that cannot be written twice")
-
-    def _wrapped(self, statements: list[ast.stmt], guard: str, result: list[str]) -> TextEdit:
-        from kernelwright.analyzers.guarded import wrap_in_guard
-
-        start, end, text = wrap_in_guard(self.source, statements, guard, result)
-        return TextEdit(start, end, text)
 
     # ---- layout
 

@@ -328,3 +328,12 @@ def front_axis_moves_outward(f: NormalForm, n: Node) -> Node | None:
         return None
     inputs = tuple(o.inputs[0] if o in lifted else o for o in n.inputs)
     return f.build("unsqueeze", f.make(n.operation, inputs, n.attributes), dim=0)
+
+
+@rewrite("field")
+def device_of_an_operation(f: NormalForm, n: Node) -> Node | None:
+    """The device of a product of q is q's: torch computes where the operands are"""
+    inner = n.inputs[0]
+    if n.attribute("name") == "device" and inner.operation in ("matmul", "permute", "reshape", "softmax", "cast"):
+        return f.build("field", inner.inputs[0], name="device")
+    return None
