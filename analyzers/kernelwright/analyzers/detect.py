@@ -136,6 +136,9 @@ class Detector:
             if node.operation == "choose":
                 value = decided(self.normal[node.inputs[0]], match.assumptions)
                 stack.extend(node.inputs[1:] if value is None else [node.inputs[1 if value else 2]])
+            elif is_scalar(self.normal[node]):
+                # A size is read off tensors that have their own place in the region, or none.
+                stack.extend(o for o in node.inputs if is_scalar(self.normal[o]))
             else:
                 stack.extend(node.inputs)
         if len(region) < 2 or output not in region:
@@ -182,6 +185,8 @@ class Detector:
                     continue
                 if node.operation in ("add", "mul", "choose", "logical_not"):
                     stack.extend(node.inputs)
+                elif node.operation == "unflatten" and node not in under:
+                    cuts.add(node.inputs[0])  # the code has it with batch and heads in one axis only
                 elif node.operation == "permute" and node not in under:
                     # k stands in the code in its transposed form only.
                     cuts.add(self.form.build("permute", node, dims=(-1, -2), full=False))

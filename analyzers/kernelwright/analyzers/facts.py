@@ -121,6 +121,12 @@ def _rank(form: NormalForm, node: Node, depth: int) -> int | None:
     if operation == "unsqueeze":
         inner = rank_of(form, node.inputs[0], depth)
         return None if inner is None else inner + 1
+    if operation == "unflatten":
+        inner = rank_of(form, node.inputs[0], depth)
+        return None if inner is None else inner + len(node.inputs) - 2
+    if operation == "flatten" and node.attribute("start") == 0 and node.attribute("end") == 1:
+        inner = rank_of(form, node.inputs[0], depth)
+        return None if inner is None else inner - 1
     if operation == "pick":
         inner = rank_of(form, node.inputs[0], depth)
         return None if inner is None else inner - 1
@@ -163,6 +169,8 @@ def element_type(form: NormalForm, node: Node, depth: int = 0) -> Node:
         "dropout",
         "expand",
         "unsqueeze",
+        "flatten",
+        "unflatten",
         "mean",
         "rms_norm",
     ):

@@ -60,7 +60,12 @@ class NormalForm:
 
     def __init__(self, expansions: Mapping[str, Expansion] | None = None) -> None:
         # The rewrites register themselves when their modules are read.
-        from kernelwright.analyzers import rewrites_arithmetic, rewrites_branches, rewrites_tensors  # noqa: F401
+        from kernelwright.analyzers import (  # noqa: F401
+            rewrites_arithmetic,
+            rewrites_axes,
+            rewrites_branches,
+            rewrites_tensors,
+        )
 
         self._table: dict[tuple[object, ...], Node] = {}
         self._serial: dict[Node, int] = {}
@@ -184,6 +189,7 @@ _PURE_CALLS = frozenset(
     {
         "builtins.len", "builtins.int", "builtins.min", "builtins.max", "builtins.isinstance", "builtins.hasattr",
         "builtins.str", "str.format", "is", "torch.arange", "torch.tensor", "torch.finfo", "torch.linspace", "torch.eye",
+        "torch.nn.functional.pad",
     }
 )  # fmt: skip
 

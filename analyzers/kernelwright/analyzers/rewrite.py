@@ -7,6 +7,7 @@ import contextlib
 from dataclasses import dataclass
 
 from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.architecture.node import walk
 from kernelwright.analyzers.assumptions import specialised
 from kernelwright.analyzers.backends.torch.emit import (
     Unprintable,
@@ -19,7 +20,7 @@ from kernelwright.analyzers.facts import is_scalar
 from kernelwright.analyzers.frontends.torch.values import Value
 from kernelwright.analyzers.guarded import GuardedRange, wrapped_range
 from kernelwright.analyzers.kernel_call import CallWriter, NoEdit
-from kernelwright.analyzers.layout import comments, fitted, indentation, line_ending, line_limit
+from kernelwright.analyzers.layout import broken, comments, fitted, indent_unit, indentation, line_ending, line_limit
 from kernelwright.analyzers.opportunity import TextEdit
 from kernelwright.analyzers.source import blocks_of
 
@@ -199,6 +200,10 @@ class _Rewriter(CallWriter):
             # Something the kernel needs is computed among the operations that go: it is left in front of the guard.
             for later in range(first + 1, last + 1):
                 makers = {s for s in block[first:later] if self._makes_region(s)}
+                inner_names = {t.id for s in makers for t in _simple_targets(s)}
+                makers |= {
+                    s for s in block[first:later] if isinstance(s, ast.If) and self._is_shape_check(s, inner_names)
+                }
                 if makers and len(makers) < later - first:
                     with contextlib.suppress(NoEdit):
                         return self._guarded_from(GuardedRange(block, first, last, later, frozenset(makers)), extra)
@@ -248,6 +253,8 @@ class _Rewriter(CallWriter):
             fast = specialised(self.detector.form, normal, self.site.assumptions)
             if fast.operation == "constant":
                 lines.append(f"{name} = {literal(fast.attribute('value'))}")
+            elif not self.site.region & set(walk((value,))):
+                raise NoEdit(f"{name} is read afterwards")
         return lines
 
     def _guard_conditions(self, place: ast.stmt) -> list[tuple[Node, bool]]:
@@ -299,16 +306,23 @@ class _Rewriter(CallWriter):
         if isinstance(s, ast.Return) and s.value is expression:
             return f"return {call}"
         if isinstance(expression, ast.expr) and isinstance(s, ast.Assign | ast.Return):
-            whole = self.source.segment(s)
-            start = self.source.start(expression) - self.source.start(s)
-            end = self.source.end(expression) - self.source.start(s)
-            if "\n" not in whole:
-                return (
-                    whole[:start]
-                    + (call if self._stands_alone(expression) else parenthesised(call, "atom"))
-                    + whole[end:]
-                )
+            written = call if self._stands_alone(expression) else parenthesised(call, "atom")
+            return self._with_replaced(s, expression, written)
         raise NoEdit("the result is part of a statement that cannot be written twice")
+
+    def _with_replaced(self, statement: ast.stmt, expression: ast.expr, written: str) -> str:
+        """The statement with one expression replaced, its further lines relative to its first."""
+        source, newline = self.source, line_ending(self.source)
+        indent = indentation(source, statement)
+        before = source.text[source.start(statement) : source.start(expression)]
+        after = source.text[source.end(expression) : source.end(statement)]
+        if newline in before:
+            margin = before.rpartition(newline)[2].removeprefix(indent)
+            unit = indent_unit(source)
+            if margin.isspace() and len(indent + unit + margin + written) > (limit := line_limit(source, statement)):
+                written = broken(written, margin, unit, newline, limit - len(indent + unit))
+        parts = (newline.join(line.removeprefix(indent) for line in part.split(newline)) for part in (before, after))
+        return written.join(parts)
 
     # ---- layout
 

@@ -78,6 +78,8 @@ def _before(detector: Detector, site: Site, inputs: dict[str, Node]) -> Node:
         if bound.operation == "constant":
             continue
         by_normal[bound] = inputs[name]
+        if bound.operation == "unflatten":
+            _add_joined(bound, inputs[name], by_normal)
         if bound.operation == "choose" and bound.inputs[0].operation == "is_none":
             # An optional argument: the workload has it.
             by_normal[bound.inputs[0].inputs[0]] = inputs[name]
@@ -91,6 +93,15 @@ def _before(detector: Detector, site: Site, inputs: dict[str, Node]) -> Node:
         elif raw in site.region:
             memo[raw] = _copied(detector, site, raw, memo, by_normal, inputs)
     return memo[site.output]
+
+
+def _add_joined(bound: Node, four_axes: Node, by_normal: dict[Node, Node]) -> None:
+    """The code has batch and heads in one axis: give it the input in that form, and the two sizes."""
+    shape = four_axes.attribute("shape")
+    by_normal[bound.inputs[0]] = Node("flatten", (four_axes,), (("start", 0), ("end", 1)))
+    if isinstance(shape, tuple):
+        for size, extent in zip(bound.inputs[1:], shape, strict=False):
+            by_normal[size] = Node("constant", (), (("value", extent),))
 
 
 def _copied(

@@ -44,6 +44,14 @@ def _flatten(node: Node, o: tuple[Value, ...]) -> Value:
     return TensorType((*x.shape[:start], product_of(x.shape[start : end + 1]), *x.shape[end + 1 :]), x.dtype)
 
 
+def _unflatten(node: Node, o: tuple[Value, ...]) -> Value:
+    x, sizes = as_tensor(o[0]), sizes_of(o[1:])
+    axis = axis_of(node, "dim", len(x.shape))
+    if None not in sizes and x.shape[axis] not in (None, product_of(sizes)):
+        raise ShapeError(f"{x.shape[axis]} into {sizes}")
+    return TensorType((*x.shape[:axis], *sizes, *x.shape[axis + 1 :]), x.dtype)
+
+
 def _unsqueeze(node: Node, o: tuple[Value, ...]) -> Value:
     x = as_tensor(o[0])
     axis = axis_of(node, "dim", len(x.shape), insert=True)
@@ -201,6 +209,7 @@ LAYOUT_RULES: dict[str, Rule] = {
     "permute": _permute,
     "reshape": _reshape,
     "flatten": _flatten,
+    "unflatten": _unflatten,
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,
     "expand": _expand,

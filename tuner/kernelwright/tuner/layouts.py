@@ -30,6 +30,7 @@ VIEWS = frozenset(
         "choose",
         "reshape",
         "flatten",
+        "unflatten",
     ]
 ) | {"pick", "contiguous", "cast", "dropout"}
 """Operations that may give their operand's storage; `copies` tells whether one does."""
@@ -70,7 +71,7 @@ def strides_of(node: Node, value: TensorType, values: Mapping[int, Value], known
         old = (*((1,) * lead), *source.shape)
         steps = (*((0,) * lead), *strides)
         return tuple(0 if e == 1 and n != 1 else s for e, n, s in zip(old, value.shape, steps, strict=True))
-    if node.operation in ("unsqueeze", "squeeze", "reshape", "flatten"):
+    if node.operation in ("unsqueeze", "squeeze", "reshape", "flatten", "unflatten"):
         return view_strides(source.shape, strides, value.shape) or default
     if node.operation in ("slice", "detach", "dropout", "cast"):
         return strides if len(strides) == len(value.shape) else default
@@ -127,6 +128,6 @@ def copies(node: Node, value: Value, values: Mapping[int, Value], known: Mapping
         return False
     if node.operation == "contiguous":
         return not is_row_major(source.shape, known[id(operand)])
-    if node.operation in ("reshape", "flatten"):
+    if node.operation in ("reshape", "flatten", "unflatten"):
         return view_strides(source.shape, known[id(operand)], value.shape) is None
     return False

@@ -186,6 +186,11 @@ def _sizes(codes: tuple[Code, ...]) -> str:
     return ", ".join(code.text for code in codes)
 
 
+def _unflatten(node: Node, o: tuple[Code, ...], oracle: bool) -> tuple[str, int]:
+    sizes = ", ".join(code.text for code in o[1:])
+    return f"{o[0].at(ATOM)}.unflatten({node.attribute('dim')}, ({sizes}))", ATOM
+
+
 def _sized(method: str) -> Spelling:
     def spell(node: Node, o: tuple[Code, ...], oracle: bool) -> tuple[str, int]:
         return f"{o[0].at(ATOM)}.{method}({_sizes(o[1:])})", ATOM
@@ -375,6 +380,7 @@ SPELLINGS: dict[str, Spelling] = {
     "permute": _method("{0}.permute({dims})"),
     "reshape": _sized("reshape"),
     "flatten": _method("{0}.flatten({start}, {end})"),
+    "unflatten": _unflatten,
     "unsqueeze": _method("{0}.unsqueeze({dim})"),
     "squeeze": _squeeze,
     "expand": _sized("expand"),

@@ -97,6 +97,7 @@ _TABLE: list[Operation] = [
         ("permute", "x", "dims", "reorder all axes"),
         ("reshape", "x *", "", "new sizes, one operand an axis, -1 for the rest"),
         ("flatten", "x", "start end", "join the axes start..end"),
+        ("unflatten", "x *sizes", "dim", "split the axis dim into axes of the sizes"),
         ("unsqueeze", "x", "dim", "insert an axis of size 1"),
         ("squeeze", "x", "dim", "drop an axis of size 1 (None: every such axis)"),
         ("expand", "x *", "", "broadcast to sizes, -1 keeps one"),

@@ -168,6 +168,10 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
         return " + ".join(parenthesised(inner(o), "add") for o in reversed(node.inputs))
     if operation == "permute" and node.attribute("dims") == (-1, -2):
         return f"{parenthesised(inner(node.inputs[0]), 'atom')}.transpose(-2, -1)"
+    if operation == "unflatten":
+        x, *sizes = node.inputs
+        text = ", ".join(inner(size) for size in sizes)
+        return f"{parenthesised(inner(x), 'atom')}.unflatten({node.attribute('dim')}, ({text}))"
     raise Unprintable(f"a value ({operation}) that has no name here")
 
 

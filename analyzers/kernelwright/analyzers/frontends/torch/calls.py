@@ -6,8 +6,10 @@ import ast
 from dataclasses import replace
 
 from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.frontends.torch.axes import split_or_joined
 from kernelwright.analyzers.frontends.torch.builtin_calls import Arguments, Builtins, Keywords
 from kernelwright.analyzers.frontends.torch.classes import prepare_class
+from kernelwright.analyzers.frontends.torch.conditions import Facts
 from kernelwright.analyzers.frontends.torch.expressions import CONSTANTS, Frame
 from kernelwright.analyzers.frontends.torch.functions import FUNCTIONS, METHODS, call_function, call_method
 from kernelwright.analyzers.frontends.torch.graph import Graph, tensor
@@ -48,6 +50,7 @@ class Calls(Builtins):
     def __init__(self, scope: Scope, graph: Graph, follow_submodules: bool) -> None:
         super().__init__(scope, graph)
         self.follow_submodules = follow_submodules
+        self.facts = Facts()
 
     def follow(self, closure: Closure, arguments: Arguments, keywords: Keywords) -> Value:
         raise NotImplementedError
@@ -132,7 +135,8 @@ class Calls(Builtins):
         if unknown:
             return self.opaque(e, "arguments of unknown number", *arguments, *(v for _, v in keywords), *unknown)
         try:
-            return self.invoke(callee, tuple(arguments), tuple(keywords))
+            value = self.invoke(callee, tuple(arguments), tuple(keywords))
+            return split_or_joined(self.graph, self.facts.shapes, value) if isinstance(value, Node) else value
         except NotUnderstood as error:
             inputs = [self.node_of(v) for v in (*arguments, *(v for _, v in keywords))]
             if isinstance(callee, BoundMethod):

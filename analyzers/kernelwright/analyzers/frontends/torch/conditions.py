@@ -35,10 +35,13 @@ class Facts:
 
     def __init__(self) -> None:
         self._known: dict[object, bool] = {}
+        self.shapes: dict[Node, tuple[Node, ...]] = {}
+        """Shapes that a check has found to be so: after `if x.size() != (...): raise`."""
 
     def copy(self) -> Facts:
         other = Facts()
         other._known = dict(self._known)
+        other.shapes = dict(self.shapes)
         return other
 
     def known(self, graph: Graph, condition: Node) -> Node:
@@ -69,15 +72,20 @@ class Facts:
         elif condition.operation == "logical_or" and not value:
             for operand in condition.inputs:
                 self.remember(operand, False)
+        elif condition.operation == ("equal" if value else "not_equal"):
+            compared = condition.inputs
+            for one, other in (compared, compared[::-1]):
+                if one.operation == "shape" and other.operation == "tuple":
+                    self.shapes[one.inputs[0]] = other.inputs
         key = condition_key(condition)
         if key is not None:
             self._known[key] = value
 
     @contextmanager
     def assuming(self, condition: Node, value: bool) -> Iterator[None]:
-        saved = dict(self._known)
+        saved, shapes = dict(self._known), dict(self.shapes)
         self.remember(condition, value)
         try:
             yield
         finally:
-            self._known = saved
+            self._known, self.shapes = saved, shapes

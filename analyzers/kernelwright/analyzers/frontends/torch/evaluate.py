@@ -10,7 +10,7 @@ import ast
 
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.frontends.torch.calls import CONTEXT_DECORATORS, Calls
-from kernelwright.analyzers.frontends.torch.conditions import Facts, conjunction
+from kernelwright.analyzers.frontends.torch.conditions import conjunction
 from kernelwright.analyzers.frontends.torch.expressions import Environment, Frame
 from kernelwright.analyzers.frontends.torch.graph import Graph, Origin
 from kernelwright.analyzers.frontends.torch.scope import Scope
@@ -32,7 +32,6 @@ class Evaluator(Calls):
         super().__init__(scope, graph, follow_submodules)
         self.environments: dict[ast.stmt, Environment] = {}
         self.paths: dict[ast.stmt, tuple[Node, ...]] = {}
-        self.facts = Facts()
 
     # ---- statements
 
@@ -90,6 +89,7 @@ class Evaluator(Calls):
         elif isinstance(s, ast.Assert):
             failed = self.graph.unary("logical_not", self.test(s.test))
             self.effect("raise", conjunction(self.graph, [*self.frame.path, failed]) or failed)
+            self.facts.remember(failed, False)
         elif isinstance(s, ast.Delete):
             for target in s.targets:
                 if isinstance(target, ast.Name):

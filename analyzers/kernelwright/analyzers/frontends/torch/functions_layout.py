@@ -119,6 +119,12 @@ def _flatten(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
     return g.node("flatten", tensor(a["input"], "x"), start=start, end=end)
 
 
+def _unflatten(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
+    dim = static_int(a["dim"], "dim")
+    return g.node("unflatten", tensor(a["input"], "x"), *sizes(g, a["sizes"], ()), dim=dim)
+
+
+row("torch.unflatten", "input dim sizes", _unflatten, "unflatten")
 row("torch.flatten", "input start_dim? end_dim?", _flatten, "flatten")
 row(
     "",

@@ -45,13 +45,15 @@ class Graph:
     """Nodes under construction with their origins.
 
     `expressions` tells of which expression of the translated function a node is the value; `ranks` holds axis counts that
-    the code itself proves; `contexts` the `with` statements (and decorators like them) around a node.
+    the code itself proves; `contexts` the `with` statements (and decorators like them) around a node, `shapes` those of
+    values that split or join axes.
     """
 
     origins: dict[Node, Origin] = field(default_factory=dict)
     expressions: dict[Node, ast.expr | ast.AugAssign] = field(default_factory=dict)
     ranks: dict[Node, int] = field(default_factory=dict)
     contexts: dict[Node, tuple[ast.AST, ...]] = field(default_factory=dict)
+    shapes: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
     context: tuple[ast.AST, ...] = ()
     origin: Origin | None = None
     span: Span | None = None

@@ -10,7 +10,7 @@ from kernelwright.analyzers.frontends.torch.values import ModuleValue, TableValu
 
 VIEWS = frozenset(
     {
-        "transpose", "permute", "reshape", "flatten", "unsqueeze", "squeeze", "expand", "slice", "pick", "item",
+        "transpose", "permute", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "expand", "slice", "pick", "item",
         "chunk", "split", "unbind", "detach", "contiguous", "cast",
     }
 )  # fmt: skip

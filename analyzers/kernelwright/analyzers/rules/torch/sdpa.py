@@ -165,7 +165,9 @@ matches = (
             q,
             k,
             v,
-            attn_mask=torch.zeros_like(padding, dtype=q.dtype).masked_fill(padding, torch.finfo(q.dtype).min),
+            attn_mask=torch.zeros_like(padding, dtype=q.dtype).masked_fill(
+                padding, torch.finfo(q.dtype).min
+            ),
             scale=0.125,
         )
     """,
@@ -183,6 +185,106 @@ matches = (
     import torch.nn.functional as F
     def plain(q, k, v, mask=None):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+    """,
+    """
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+    class BatchedHeads(nn.Module):
+        def __init__(self, dim, heads):
+            super().__init__()
+            self.heads = heads
+            self.width = dim // heads
+            self.out = nn.Linear(dim, dim)
+        def forward(self, hidden_states, mask=None, output_attentions=False):
+            bsz, tgt_len, _ = hidden_states.size()
+            shape = (bsz * self.heads, -1, self.width)
+            query = hidden_states.view(bsz, tgt_len, self.heads, self.width).transpose(1, 2).reshape(*shape)
+            key = hidden_states.view(bsz, -1, self.heads, self.width).transpose(1, 2).reshape(*shape)
+            src_len = key.size(1)
+            scores = torch.bmm(query, key.transpose(1, 2)) * 0.125
+            if scores.size() != (bsz * self.heads, tgt_len, src_len):
+                raise ValueError("the scores have another shape")
+            if mask is not None:
+                scores = scores.view(bsz, self.heads, tgt_len, src_len) + mask
+                scores = scores.view(bsz * self.heads, tgt_len, src_len)
+            weights = F.softmax(scores, dim=-1)
+            output = torch.bmm(weights, key)
+            if output.size() != (bsz * self.heads, tgt_len, self.width):
+                raise ValueError("the output has another shape")
+            output = output.view(bsz, self.heads, tgt_len, self.width)
+            output = self.out(output.transpose(1, 2).reshape(bsz, tgt_len, -1))
+            return (output, weights) if output_attentions else (output, None)
+    ---
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+    class BatchedHeads(nn.Module):
+        def __init__(self, dim, heads):
+            super().__init__()
+            self.heads = heads
+            self.width = dim // heads
+            self.out = nn.Linear(dim, dim)
+        def forward(self, hidden_states, mask=None, output_attentions=False):
+            bsz, tgt_len, _ = hidden_states.size()
+            shape = (bsz * self.heads, -1, self.width)
+            query = hidden_states.view(bsz, tgt_len, self.heads, self.width).transpose(1, 2).reshape(*shape)
+            key = hidden_states.view(bsz, -1, self.heads, self.width).transpose(1, 2).reshape(*shape)
+            src_len = key.size(1)
+            if not output_attentions:
+                output = F.scaled_dot_product_attention(
+                    query.unflatten(0, (bsz, self.heads)),
+                    key.unflatten(0, (bsz, self.heads)),
+                    key.unflatten(0, (bsz, self.heads)),
+                    attn_mask=mask,
+                    scale=0.125,
+                )
+            else:
+                scores = torch.bmm(query, key.transpose(1, 2)) * 0.125
+                if scores.size() != (bsz * self.heads, tgt_len, src_len):
+                    raise ValueError("the scores have another shape")
+                if mask is not None:
+                    scores = scores.view(bsz, self.heads, tgt_len, src_len) + mask
+                    scores = scores.view(bsz * self.heads, tgt_len, src_len)
+                weights = F.softmax(scores, dim=-1)
+                output = torch.bmm(weights, key)
+                if output.size() != (bsz * self.heads, tgt_len, self.width):
+                    raise ValueError("the output has another shape")
+                output = output.view(bsz, self.heads, tgt_len, self.width)
+            output = self.out(output.transpose(1, 2).reshape(bsz, tgt_len, -1))
+            return (output, weights) if output_attentions else (output, None)
+    """,
+    """
+    import torch
+    import torch.nn.functional as F
+    def biased(query, key, value, mask=None, output_attentions=False):
+        scores = torch.matmul(query, key.transpose(-2, -1))
+        bias = torch.ones(1, 1, query.size(-2), key.size(-2), dtype=scores.dtype, device=scores.device)
+        if mask is not None:
+            bias = bias + mask
+
+        scores += bias
+        weights = F.softmax(scores, dim=-1)
+        output = torch.matmul(weights, value)
+        return (output, weights) if output_attentions else (output, None)
+    ---
+    import torch
+    import torch.nn.functional as F
+    def biased(query, key, value, mask=None, output_attentions=False):
+        bias = torch.ones(1, 1, query.size(-2), key.size(-2), dtype=query.dtype, device=query.device)
+        if mask is not None and not output_attentions:
+            output = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=bias + mask, scale=1.0
+            )
+        else:
+            scores = torch.matmul(query, key.transpose(-2, -1))
+            if mask is not None:
+                bias = bias + mask
+
+            scores += bias
+            weights = F.softmax(scores, dim=-1)
+            output = torch.matmul(weights, value)
+        return (output, weights) if output_attentions else (output, None)
     """,
 )
 
