@@ -59,6 +59,8 @@ class Detector:
             self.normal[node] = self.form.of(node, translation.ranks)
         self.operations = {inner.operation for inner in walk(tuple(self.normal.values()))}
         self.near_misses: list[NearMiss] = []
+        self.returned = self._returned()
+        """Values that a called method of the own class makes and a statement `a, b = self.method(...)` binds."""
 
     def sites(self, rule: Rule) -> Iterator[Site]:
         """The sites of one rule, outermost first where two overlap; each source node is in one site at most."""
@@ -111,8 +113,21 @@ class Detector:
         }
         return instantiate(self.form, variant.definition, arguments)
 
+    def _returned(self) -> dict[Node, ast.Assign]:
+        found = {}
+        for statement, names in self.translation.assigned.items():
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                for value in names.values():
+                    origin = self.translation.origins.get(value) if isinstance(value, Node) else None
+                    if origin is not None and origin.inlined is not None and origin.statement is statement:
+                        assert isinstance(value, Node)
+                        found[value] = statement
+        return found
+
     def _is_own(self, node: Node) -> bool:
-        """True for a node written in this function itself, not in one it calls."""
+        """True for a node written in this function itself, or returned by a method it calls."""
+        if node in self.returned and node.operation != "choose":
+            return True
         if node.operation in ("input", "constant", "choose", "attribute", "parameter") or node.span is None:
             return False
         expression = self.translation.expressions.get(node)
@@ -143,6 +158,11 @@ class Detector:
                 stack.extend(node.inputs)
         if len(region) < 2 or output not in region:
             return None
+        call = self.returned.get(output)
+        if call is not None and not any(
+            value is not output and value in region for value in self.translation.assigned[call].values()
+        ):
+            return None  # the method gives nothing away but its result: the fix belongs there
         assumptions = dict(match.assumptions)
         leak = self._closed(output, region, assumptions)
         inner = self._inner_values(output, region)
@@ -269,7 +289,7 @@ class Detector:
             tried.add(atom)
             for value in (False, True):
                 extended = {**assumptions, atom: value}
-                if self._outside_user(output, region, extended) is None:
+                if self._outside_user(output, region, extended) is None and output in self._reachable(output, extended):
                     return {atom: value}
         return None
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.backends.torch.emit import Unprintable, kernel_text, parenthesised, value_text
 from kernelwright.analyzers.detect import Detector, Site
+from kernelwright.analyzers.facts import is_scalar
+from kernelwright.analyzers.frontends.torch.values import Value
 from kernelwright.analyzers.imports import module_spelling
 from kernelwright.analyzers.source import SourceFile, blocks_of
 
@@ -40,6 +43,8 @@ class CallWriter:
                 texts[parameter.name] = "1.0" if parameter.name == "scale" else None
                 continue
             text = self._text(bound, place)
+            if parameter.kind == "added" and bound.operation == "choose" and bound.inputs[0].operation == "is_none":
+                text = f"0.0 if {self._text(bound.inputs[0], place)} else {text}"
             if self._lifts() and parameter.name in self.site.rule.lifted:
                 text = f"{parenthesised(text, 'atom')}.unsqueeze(0)"
             texts[parameter.name] = text
@@ -75,7 +80,22 @@ class CallWriter:
             text = self._expression_text(raw, place)
             if text is not None:
                 return text
-        return self._inverse_named(node, place)
+        return self._size_named(node, environment) or self._inverse_named(node, place)
+
+    def _size_named(self, node: Node, environment: Mapping[str, Value]) -> str | None:
+        """`query.size(-2)` for an extent of what `query` was permuted from."""
+        if node.operation != "size":
+            return None
+        for name, value in reversed(environment.items()):
+            if not isinstance(value, Node) or name.startswith("self.") or is_scalar(value):
+                continue
+            normal = self._normal(value)
+            if normal is None or normal.operation not in ("permute", "choose", "reshape", "concatenate", "cast"):
+                continue
+            for dim in (-1, -2, -3, -4):
+                if self.detector.form.build("size", normal, dim=dim) is node:
+                    return f"{name}.size({dim})"
+        return None
 
     def _inverse_named(self, node: Node, place: ast.stmt) -> str | None:
         """`1.0 / sqrt(d)` for a negative power of which the code has the inverse: reads as it was written."""

@@ -105,7 +105,15 @@ class Matcher:
             if bound is node:
                 yield state
             return
-        if not _fits(self.parameters[name].kind, node):
+        kind = self.parameters[name].kind
+        if kind == "kept" and node.operation == "choose":
+            # The kernel's text selects by it: it must be there.
+            condition, first, second = node.inputs
+            for arm, other, value in ((first, second, True), (second, first, False)):
+                if other is self.form.constant(True) and state[1].get(condition, value) is value:
+                    yield {**state[0], name: arm}, {**state[1], condition: value}
+                    return
+        if not _fits(kind, node):
             return
         yield {**state[0], name: node}, state[1]
 
@@ -205,13 +213,13 @@ class Matcher:
         kept: list[Node] = []
         for part in rest:
             optional = self._optional(part, neutral)
-            passed = bool(unbound) and self._may_be_passed(part)
+            passed = any(self._may_be_bound(name, part) for name in unbound)
             if optional is None or passed or any(assumptions.get(c, v) is not v for c, v in optional.items()):
                 kept.append(part)
             else:
                 assumptions.update(optional)
-        if len(kept) > 1:
-            # None cannot be added to anything: of several terms each must be there.
+        if len(kept) > 1 and all(self._optional(part, neutral) is not None for part in kept):
+            # None cannot be added to anything: of several terms that may be absent each must be there.
             for position, part in enumerate(kept):
                 if self._may_be_passed(part) and assumptions.setdefault(part.inputs[0], False) is False:
                     kept[position] = part.inputs[2] if self._neutral_constant(part.inputs[1], 0) else part.inputs[1]
@@ -255,6 +263,10 @@ class Matcher:
             if deeper is not None and condition not in deeper:
                 return {condition: value, **deeper}
         return None
+
+    def _may_be_bound(self, name: str, part: Node) -> bool:
+        """True for a term that the variable can take with the condition in it."""
+        return self._may_be_passed(part) or (self.parameters[name].kind == "number" and is_scalar(part))
 
     def _may_be_passed(self, part: Node) -> bool:
         """True for a term that is absent exactly where an argument is None: the kernel takes None for it."""

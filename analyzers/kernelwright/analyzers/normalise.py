@@ -141,6 +141,8 @@ class NormalForm:
             return self.interned("input", (), (("name", node.attribute("name")),))
         if node.operation in ("constant", "dtype"):
             return self.interned(node.operation, (), node.attributes)
+        if node.operation == "cast" and _is_own_type(node):
+            return inputs[0]
         if node.operation == "where":
             selector = inputs[0]
             self.booleans.update((selector, selector.inputs[0]) if selector.operation == "logical_not" else (selector,))
@@ -192,6 +194,12 @@ _PURE_CALLS = frozenset(
         "torch.nn.functional.pad",
     }
 )  # fmt: skip
+
+
+def _is_own_type(cast: Node) -> bool:
+    """True for `x.to(x.dtype)`, seen in the source: in the normal form the type may be named by another value."""
+    x, target = cast.inputs
+    return target.operation == "dtype_of" and target.inputs[0] is x
 
 
 def _is_event(node: Node) -> bool:

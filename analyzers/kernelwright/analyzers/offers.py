@@ -220,6 +220,9 @@ def _span(site: Site) -> Span:
         if written_here and node.span is not None and own.contains(node.span):
             spans.append(node.span)
     assert site.output.span is not None
+    output = site.translation.origins[site.output]
+    if output.inlined is not None:
+        return site.translation.source.span(output.statement)
     result = site.output.span
     for span in spans:
         result = result.joined(span)

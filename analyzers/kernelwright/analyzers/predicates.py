@@ -118,8 +118,8 @@ def _masked_rows(place: Place) -> Condition | None:
         text = "no row is masked altogether (its values stay the mean, its gradients would be others)"
         return Condition("masked_rows", "assumed", text)
     keep = place.site.match.bindings.get("keep")
-    if keep is None or keep.operation == "constant":
-        return None
+    if keep is None or keep.operation == "constant" or "mask" in place.site.match.bindings:
+        return None  # filled with the least number and added to: a float mask, and `mask` tells of it
     if _keeps_a_key(place, keep):
         return Condition("masked_rows", "proven", "a causal mask leaves every row at least one key")
     return Condition("masked_rows", "assumed", "no row is masked altogether (such a row was NaN and would be 0)")

@@ -59,6 +59,11 @@ class _Rewriter(CallWriter):
     # ---- an edit without a guard: the output's expression becomes the call, dead temporaries go
 
     def _direct(self) -> Plan:
+        if self.site.output in self.detector.returned:
+            call = self._call(self.statement)
+            text = self._result_of_call(call)
+            edit = self._fitted_edit(self.source.start(self.statement), self.source.end(self.statement), text)
+            return Plan((*self.import_edits, edit), None, call)
         expression = self.translation.expressions[self.site.output]
         dead = self._dead_statements()
         self.going = {self.statement, *dead}
@@ -295,8 +300,29 @@ class _Rewriter(CallWriter):
             if isinstance(statement, ast.Return | ast.Break | ast.Continue | ast.Yield | ast.FunctionDef):
                 raise NoEdit("the operations that would be replaced hold a return")
 
+    def _result_of_call(self, call: str) -> str:
+        """`output, weights = <kernel>, None` for `output, weights = self.method(...)`: what else it returned is not read."""
+        assert isinstance(self.statement, ast.Assign)
+        target, values = self.statement.targets[0], self.translation.assigned[self.statement]
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        if len(self.statement.targets) != 1 or not all(isinstance(n, ast.Name) for n in names):
+            raise NoEdit("the result is unpacked into something else than names")
+        results = []
+        for name in names:
+            assert isinstance(name, ast.Name)
+            value = values.get(name.id)
+            if value is self.site.output:
+                results.append(call)
+            elif isinstance(value, Node) and value in self.site.region:
+                results.append("None")
+            else:
+                raise NoEdit(f"the call also returns {name.id}")
+        return f"{self.source.segment(target)} = {', '.join(results)}"
+
     def _result_statement(self, call: str) -> str:
         s = self.statement
+        if self.site.output in self.detector.returned:
+            return self._result_of_call(call)
         expression = self.translation.expressions[self.site.output]
         if isinstance(s, ast.Assign) and s.value is expression:
             targets = " = ".join(self.source.segment(t) for t in s.targets)

@@ -150,11 +150,25 @@ def dropout_commutes_with_a_cast(f: NormalForm, n: Node) -> Node | None:
 def weights_cast_to_the_values(f: NormalForm, n: Node) -> Node | None:
     """weights.to(v.dtype) @ v: a product needs equal types anyway, so the cast is part of it (up to rounding)"""
     a, b = n.inputs
-    cast = a.inputs[0] if a.operation == "dropout" else a
-    own = element_type(f, b)
-    if cast.operation != "cast" or cast.inputs[1] is not own:
+    uncast = _weights_without_cast(f, a, element_type(f, b))
+    return None if uncast is None else f.build("matmul", uncast, b)
+
+
+def _weights_without_cast(f: NormalForm, weights: Node, own: Node) -> Node | None:
+    """The weights of an attention as they were before `.to(v.dtype)`, also under a dropout, a head mask or a branch."""
+    if weights.operation == "dropout":
+        inner = _weights_without_cast(f, weights.inputs[0], own)
+        return None if inner is None else f.build("dropout", inner, *weights.inputs[1:])
+    if weights.operation in ("mul", "choose"):
+        first = 1 if weights.operation == "choose" else 0
+        uncast = [_weights_without_cast(f, operand, own) for operand in weights.inputs[first:]]
+        if not any(operand is not None for operand in uncast):
+            return None
+        operands = [new or old for new, old in zip(uncast, weights.inputs[first:], strict=True)]
+        return f.make(weights.operation, (*weights.inputs[:first], *operands), weights.attributes)
+    if weights.operation != "cast" or weights.inputs[1] is not own:
         return None
-    inner = cast.inputs[0]
+    inner = weights.inputs[0]
     if (
         inner.operation == "softmax"
         and inner.inputs[0].operation == "cast"
@@ -167,7 +181,7 @@ def weights_cast_to_the_values(f: NormalForm, n: Node) -> Node | None:
     scores = element_type(f, inner.inputs[0])
     if scores is not own and not (scores.operation == own.operation == "dtype_of"):
         return None
-    return f.build("matmul", f.build("dropout", inner, a.inputs[1]) if a.operation == "dropout" else inner, b)
+    return inner
 
 
 @rewrite("dtype_of")
@@ -249,11 +263,15 @@ def _very_negative(node: Node) -> bool:
 def adding_the_minimum_is_filling_with_it(f: NormalForm, n: Node) -> Node | None:
     """s + where(m, min, 0) = where(m, min, s): the least finite number absorbs any score it is added to (T06)"""
     masks = [t for t in n.inputs if t.operation == "where" and _is_fill(t)]
-    if len(masks) != 1 or not any(holds_product(t) for t in n.inputs if t is not masks[0]):
+    scores = tuple(t for t in n.inputs if t not in masks and holds_product(t))
+    if len(masks) != 1 or not scores:
         return None
-    rest = f.make("add", tuple(t for t in n.inputs if t is not masks[0]), ())
     condition, a, b = masks[0].inputs
-    return f.build("where", condition, *((a, rest) if number(b) == 0 else (rest, b)))
+    rest = f.make("add", scores, ()) if len(scores) > 1 else scores[0]
+    filled = f.build("where", condition, *((a, rest) if number(b) == 0 else (rest, b)))
+    others = tuple(t for t in n.inputs if t is not masks[0] and t not in scores)
+    # Another mask stays a term of its own: added to the minimum it is not absorbed where both masks hide a key.
+    return f.make("add", (filled, *others), ()) if others else filled
 
 
 def _is_fill(node: Node) -> bool:

@@ -165,9 +165,11 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
     if operation == "mul":
         return _product(node, inner)
     if operation == "add" and len(node.inputs) <= 3:
-        return " + ".join(parenthesised(inner(o), "add") for o in reversed(node.inputs))
+        return _sum(node, inner)
     if operation == "permute" and node.attribute("dims") == (-1, -2):
         return f"{parenthesised(inner(node.inputs[0]), 'atom')}.transpose(-2, -1)"
+    if operation == "slice":
+        return _slice(node, inner)
     if operation == "unflatten":
         x, *sizes = node.inputs
         text = ", ".join(inner(size) for size in sizes)
@@ -198,6 +200,45 @@ def _power(node: Node, inner: Callable[[Node], str]) -> str:
     if value == -1:
         return f"1.0 / {text}"
     return f"{text}**{literal(value) if exponent.operation == 'constant' else parenthesised(inner(exponent), 'unary')}"
+
+
+def _sum(node: Node, inner: Callable[[Node], str]) -> str:
+    def is_negative(term: Node) -> bool:
+        return term.operation == "mul" and term.inputs[0].attribute("value") == -1 and len(term.inputs) == 2
+
+    text = ""
+    terms = node.inputs[::-1]
+    for term in (*(t for t in terms if not is_negative(t)), *(t for t in terms if is_negative(t))):
+        negative = is_negative(term)
+        if text and negative:
+            text += f" - {parenthesised(inner(term.inputs[1]), 'mul')}"
+        else:
+            text += f"{' + ' if text else ''}{parenthesised(_summand(term, inner), 'add')}"
+    return text
+
+
+def _slice(node: Node, inner: Callable[[Node], str]) -> str:
+    """`x[:, :, a:b]`, slices of several axes in one pair of brackets."""
+    parts: dict[int, str] = {}
+    while node.operation == "slice" and (dim := node.attribute("dim")) not in parts:
+        base, *bounds = node.inputs
+        if not isinstance(dim, int) or dim < 0 or not _is_none(bounds[2]):
+            raise Unprintable("a value (slice) that has no name here")
+        start, stop = ("" if _is_none(bound) else inner(bound) for bound in bounds[:2])
+        parts[dim] = f"{start}:{stop}" if " " not in start + stop else f"{start} : {stop}".strip()
+        node = base
+    return f"{parenthesised(inner(node), 'atom')}[{', '.join(parts.get(axis, ':') for axis in range(max(parts) + 1))}]"
+
+
+def _is_none(node: Node) -> bool:
+    return node.operation == "constant" and node.attribute("value") is None
+
+
+def _summand(node: Node, inner: Callable[[Node], str]) -> str:
+    """A term of a sum: where it may be absent, 0.0 stands for it."""
+    if node.operation == "choose" and node.inputs[0].operation == "is_none" and node.inputs[1].attribute("value") == 0:
+        return f"0.0 if {inner(node.inputs[0])} else {inner(node.inputs[2])}"
+    return inner(node)
 
 
 def _product(node: Node, inner: Callable[[Node], str]) -> str:

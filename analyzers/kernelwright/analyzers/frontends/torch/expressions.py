@@ -75,6 +75,7 @@ class Expressions:
         self.home = scope.source
         self.graph = graph
         self.frames: list[Frame] = []
+        self.assigned: dict[ast.stmt, dict[str, Value]] = {}
         self.effects: list[Node] = []
         self.active: set[ast.AST] = set()
         self.unbound_reads: set[str] = set()

@@ -23,6 +23,8 @@ class Stores(Expressions):
     def assign(self, target: ast.expr, value: Value, statement: ast.stmt | None) -> None:
         if isinstance(target, ast.Name):
             self.frame.environment[target.id] = value
+            if statement is not None and len(self.frames) == 1:
+                self.assigned.setdefault(statement, {})[target.id] = value
             if target.id in self.captured and isinstance(value, Node) and len(self.frames) == 1:
                 # A nested function reads the name whenever it is called.
                 self.effect("opaque", value, reason="captured", text=target.id)

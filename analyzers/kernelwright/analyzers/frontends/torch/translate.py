@@ -11,7 +11,7 @@ from kernelwright.analyzers.frontends.torch.evaluate import Evaluator
 from kernelwright.analyzers.frontends.torch.expressions import Environment, Frame
 from kernelwright.analyzers.frontends.torch.graph import Graph, Origin
 from kernelwright.analyzers.frontends.torch.scope import Scope
-from kernelwright.analyzers.frontends.torch.values import ClassFacts, ModuleValue
+from kernelwright.analyzers.frontends.torch.values import ClassFacts, ModuleValue, Value
 from kernelwright.analyzers.source import Function, FunctionNode, SourceFile
 
 
@@ -22,7 +22,8 @@ class Translation:
     `expressions` maps a node to the expression of this function it is the value of; `environments` maps each statement of
     the function (not of followed calls) to the names before it runs, `paths` to the conditions of the branches it stands
     in. `ranks` holds axis counts proven by unpacking or patterns, `contexts` the `with` statements around a node. `facts` is the
-    class of a method; `unbound_reads` are names that may be read without having been assigned.
+    class of a method; `unbound_reads` are names that may be read without having been assigned; `assigned` maps a statement to
+    what it binds its names to.
     """
 
     function: Function
@@ -36,6 +37,7 @@ class Translation:
     source: SourceFile = field(repr=False)
     facts: ClassFacts | None = None
     unbound_reads: frozenset[str] = frozenset()
+    assigned: dict[ast.stmt, dict[str, Value]] = field(default_factory=dict, repr=False)
 
 
 def translate(scope: Scope, function: Function, *, follow_submodules: bool = False) -> Translation:
@@ -77,6 +79,7 @@ def translate(scope: Scope, function: Function, *, follow_submodules: bool = Fal
         scope.source,
         facts,
         frozenset(evaluator.unbound_reads),
+        evaluator.assigned,
     )
 
 

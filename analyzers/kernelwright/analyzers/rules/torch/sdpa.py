@@ -58,6 +58,17 @@ def kernel_additive(q, k, v, mask, p, scale):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, scale=scale)
 
 
+def definition_kept_and_added(q, k, v, keep: Kept, mask: Added, p: Any = 0, scale: Number = 1):
+    scores = torch.where(keep, q @ k.transpose(-2, -1) * scale, torch.finfo(torch.float32).min) + mask
+    return torch.dropout(torch.softmax(scores, dim=-1), p, True) @ v
+
+
+def kernel_kept_and_added(q, k, v, keep, mask, p, scale):
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=torch.where(keep, 0.0, torch.finfo(q.dtype).min) + mask, dropout_p=p, scale=scale
+    )
+
+
 def definition_boolean(q, k, v, keep: Mask, p: Any = 0, scale: Number = 1):
     scores = torch.where(keep, q @ k.transpose(-2, -1) * scale, -math.inf)
     return torch.dropout(torch.softmax(scores, dim=-1), p, True) @ v
@@ -272,9 +283,9 @@ matches = (
     import torch.nn.functional as F
     def biased(query, key, value, mask=None, output_attentions=False):
         bias = torch.ones(1, 1, query.size(-2), key.size(-2), dtype=query.dtype, device=query.device)
-        if mask is not None and not output_attentions:
+        if not output_attentions:
             output = F.scaled_dot_product_attention(
-                query, key, value, attn_mask=bias + mask, scale=1.0
+                query, key, value, attn_mask=(0.0 if mask is None else mask) + bias, scale=1.0
             )
         else:
             scores = torch.matmul(query, key.transpose(-2, -1))
