@@ -140,6 +140,7 @@ REWRITES: dict[str, list[tuple[str, str | None]]] = {
     ],
     "number_is_itself": [("number(size(a, dim=0))", "size(a, dim=0)")],
     "truth_of_a_condition": [("truth(is_none(a))", "is_none(a)"), ("truth(2)", "True")],
+    "tensor_of_one_number": [(f"call({MIN}, target='torch.tensor')", MIN), ("call(3.0, target='torch.tensor')", "3")],
     "filled_tensor_is_its_number": [("full_like(a, 3)", "3")],
     "device_of_an_operation": [("field(matmul(q, k), name='device')", "field(q, name='device')")],
     "split_axis_joined_again": [

@@ -86,7 +86,7 @@ class CallWriter:
         """`query.size(-2)` for an extent of what `query` was permuted from."""
         if node.operation != "size":
             return None
-        for name, value in reversed(environment.items()):
+        for name, value in reversed(list(environment.items())):
             if not isinstance(value, Node) or name.startswith("self.") or is_scalar(value):
                 continue
             normal = self._normal(value)

@@ -304,6 +304,15 @@ def size_of_an_unchanged_axis(f: NormalForm, n: Node) -> Node | None:
     return None
 
 
+@rewrite("call")
+def tensor_of_one_number(f: NormalForm, n: Node) -> Node | None:
+    """torch.tensor(number) is that number: a tensor without axes takes no part in type promotion"""
+    if n.attribute("target") != "torch.tensor" or not n.inputs:
+        return None
+    value = n.inputs[0]
+    return value if value.operation == "finfo_min" or number(value) is not None else None
+
+
 @rewrite("full_like")
 def filled_tensor_is_its_number(f: NormalForm, n: Node) -> Node | None:
     """A tensor of one number broadcasts as that number"""
