@@ -174,6 +174,8 @@ CASES: dict[str, list[tuple[str, Expected]]] = {
                   ("%out = unsqueeze(%x, dim=1)", lambda i: i.x.unsqueeze(1))],
     "squeeze": [("%out = squeeze(%unit, dim=1)", lambda i: i.unit.squeeze(1)),
                 ("%out = squeeze(%unit, dim=None)", lambda i: i.unit.squeeze())],
+    "expand_as": [("%out = expand_as(%row, %x)", lambda i: i.row.expand_as(i.x))],
+    "unflatten": [("%out = unflatten(%x, %two, %two, dim=1)", lambda i: i.x.unflatten(1, (2, 2)))],
     "expand": [("%out = expand(%unit, %two, %minus, %three, %minus)", lambda i: i.unit.expand(2, -1, 3, -1))],
     "repeat": [("%out = repeat(%x, %two, %one, %three)", lambda i: i.x.repeat(2, 1, 3))],
     "repeat_interleave": [("%out = repeat_interleave(%kv, %two, dim=1)", lambda i: i.kv.repeat_interleave(2, dim=1))],

@@ -54,6 +54,7 @@ def is_boolean(node: Node) -> bool:
         "unsqueeze",
         "permute",
         "expand",
+        "expand_as",
         "reshape",
         "pick",
         "lower_triangle",
@@ -121,6 +122,8 @@ def _rank(form: NormalForm, node: Node, depth: int) -> int | None:
     if operation == "unsqueeze":
         inner = rank_of(form, node.inputs[0], depth)
         return None if inner is None else inner + 1
+    if operation == "expand_as":
+        return rank_of(form, node.inputs[1], depth)
     if operation == "unflatten":
         inner = rank_of(form, node.inputs[0], depth)
         return None if inner is None else inner + len(node.inputs) - 2

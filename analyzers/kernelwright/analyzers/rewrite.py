@@ -204,15 +204,25 @@ class _Rewriter(CallWriter):
         except NoEdit as reason:
             # Something the kernel needs is computed among the operations that go: it is left in front of the guard.
             for later in range(first + 1, last + 1):
-                makers = {s for s in block[first:later] if self._makes_region(s)}
-                inner_names = {t.id for s in makers for t in _simple_targets(s)}
-                makers |= {
-                    s for s in block[first:later] if isinstance(s, ast.If) and self._is_shape_check(s, inner_names)
-                }
+                makers = self._movers(block[first:later])
                 if makers and len(makers) < later - first:
                     with contextlib.suppress(NoEdit):
                         return self._guarded_from(GuardedRange(block, first, last, later, frozenset(makers)), extra)
             raise reason
+
+    def _movers(self, statements: list[ast.stmt]) -> set[ast.stmt]:
+        """Of some statements those that go behind the guard: what makes the region, checks of its shapes, and what gives
+        another value to a name that one of these reads before."""
+        moving = {s for s in statements if self._makes_region(s)}
+        inner = {t.id for s in moving for t in _simple_targets(s)}
+        read: set[str] = set()
+        for statement in statements:
+            check = isinstance(statement, ast.If) and self._is_shape_check(statement, inner)
+            if check or any(t.id in read for t in _simple_targets(statement)):
+                moving.add(statement)
+            if statement in moving:
+                read |= {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        return moving
 
     def _guarded_from(self, chosen: GuardedRange, extra: str | None) -> Plan:
         place, moved = chosen.place, chosen.moved
@@ -241,12 +251,11 @@ class _Rewriter(CallWriter):
             return []
         after = self.translation.environments.get(block[last + 1], {})
         before = self.environments[chosen.place]
-        read = {
-            n.id
-            for s in block[last + 1 :]
-            for n in ast.walk(s)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-        }
+        read: set[str] = set()
+        bound: set[str] = set()
+        for s in block[last + 1 :]:
+            read |= {n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} - bound
+            bound |= {t.id for t in _simple_targets(s)}
         lines = []
         for name in sorted(read):
             value = after.get(name)
@@ -392,7 +401,12 @@ class _Rewriter(CallWriter):
 
 
 def _compares_shapes(test: ast.expr) -> bool:
-    """True for `x.size() != (...)` and the like: every value it reads, it reads the shape of."""
+    """True for `x.size() != (...)` and the like, also behind `x is not None and`: every value it reads, it reads the shape of."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        present = [t for t in test.values if isinstance(t, ast.Compare) and isinstance(t.ops[0], ast.IsNot)]
+        return len(present) == len(test.values) - 1 and any(
+            _compares_shapes(t) for t in test.values if t not in present
+        )
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotEq)):
         return False
     return any(isinstance(n, ast.Attribute) and n.attr in ("shape", "size", "dim", "ndim") for n in ast.walk(test.left))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.facts import element_type, holds_product, is_boolean
+from kernelwright.analyzers.facts import element_type, holds_product, is_boolean, is_scalar
 from kernelwright.analyzers.normalise import NormalForm, rewrite
 from kernelwright.analyzers.rewrites_arithmetic import number
 
@@ -228,6 +228,8 @@ def mask_without_a_negation(f: NormalForm, n: Node) -> Node | None:
     condition, a, b = n.inputs
     if condition.operation == "logical_not":
         return f.build("where", condition.inputs[0], b, a)
+    if condition.operation == "expand_as" and condition.inputs[1] in (a, b):
+        return f.build("where", condition.inputs[0], a, b)  # it broadcasts to that shape anyhow
     if condition.operation == "constant" and isinstance(condition.attribute("value"), bool):
         return a if condition.attribute("value") else b
     return None
@@ -338,7 +340,8 @@ def added_axis_dropped_again(f: NormalForm, n: Node) -> Node | None:
 def front_axis_moves_outward(f: NormalForm, n: Node) -> Node | None:
     """An operation on tensors that all have an added first axis is that operation with the axis added after.
 
-    Other operands (masks, numbers) broadcast from the right, so they need no such axis; a product needs it on both sides.
+    Other operands (masks, numbers) broadcast from the right, so they need no such axis as long as they have no more axes than
+    what it was added to; a product needs it on both sides.
     """
     lifted = [o for o in n.inputs if o.operation == "unsqueeze" and o.attribute("dim") == 0]
     if not lifted:
@@ -351,8 +354,10 @@ def front_axis_moves_outward(f: NormalForm, n: Node) -> Node | None:
             return None
     if n.operation == "softmax" and n.attribute("dim") not in (-1, -2):
         return None
-    if n.operation in ("mul", "add", "where") and len(lifted) != 1:
-        return None
+    if n.operation in ("mul", "add", "where"):
+        others = [o for o in n.inputs if o is not lifted[0] and not is_scalar(o)]
+        if len(lifted) != 1 or not all(_has_no_more_axes(f, o, lifted[0].inputs[0]) for o in others):
+            return None
     inputs = tuple(o.inputs[0] if o in lifted else o for o in n.inputs)
     return f.build("unsqueeze", f.make(n.operation, inputs, n.attributes), dim=0)
 
@@ -364,3 +369,11 @@ def device_of_an_operation(f: NormalForm, n: Node) -> Node | None:
     if n.attribute("name") == "device" and inner.operation in ("matmul", "permute", "reshape", "softmax", "cast"):
         return f.build("field", inner.inputs[0], name="device")
     return None
+
+
+def _has_no_more_axes(f: NormalForm, operand: Node, than: Node) -> bool:
+    """True where it is proven, or where the operand is a mask beside scores (with more axes the product after it fails)."""
+    ranks = f.rank(operand), f.rank(than)
+    if ranks[0] is not None and ranks[1] is not None:
+        return ranks[0] <= ranks[1]
+    return holds_product(than) and not holds_product(operand)

@@ -213,6 +213,7 @@ LAYOUT_RULES: dict[str, Rule] = {
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,
     "expand": _expand,
+    "expand_as": lambda node, o: TensorType(as_tensor(o[1]).shape, as_tensor(o[0]).dtype),
     "repeat": _repeat,
     "repeat_interleave": _repeat_interleave,
     "concatenate": _concatenate,

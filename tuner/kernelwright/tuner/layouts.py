@@ -20,6 +20,7 @@ VIEWS = frozenset(
         "unsqueeze",
         "squeeze",
         "expand",
+        "expand_as",
         "chunk",
         "split",
         "unbind",
@@ -66,7 +67,7 @@ def strides_of(node: Node, value: TensorType, values: Mapping[int, Value], known
     if node.operation == "permute":
         dims = node.attribute("dims")
         return tuple(strides[int(str(d)) % rank] for d in dims) if isinstance(dims, tuple) else default
-    if node.operation == "expand":
+    if node.operation in ("expand", "expand_as"):
         lead = len(value.shape) - rank
         old = (*((1,) * lead), *source.shape)
         steps = (*((0,) * lead), *strides)

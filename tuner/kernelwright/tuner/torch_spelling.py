@@ -384,6 +384,7 @@ SPELLINGS: dict[str, Spelling] = {
     "unsqueeze": _method("{0}.unsqueeze({dim})"),
     "squeeze": _squeeze,
     "expand": _sized("expand"),
+    "expand_as": _method("{0}.expand_as({1})"),
     "repeat": _sized("repeat"),
     "repeat_interleave": _repeat_interleave,
     "concatenate": _joining("cat"),

@@ -101,6 +101,7 @@ _TABLE: list[Operation] = [
         ("unsqueeze", "x", "dim", "insert an axis of size 1"),
         ("squeeze", "x", "dim", "drop an axis of size 1 (None: every such axis)"),
         ("expand", "x *", "", "broadcast to sizes, -1 keeps one"),
+        ("expand_as", "x other", "", "broadcast to the shape of other"),
         ("repeat", "x *", "", "tile, one count an axis"),
         ("repeat_interleave", "x count", "dim", "repeat each element along an axis"),
         ("concatenate", "*", "dim", "join along an axis"),

@@ -73,6 +73,12 @@ def _sized(operation: str) -> Build:
 
 row("torch.reshape", "input shape *rest", _sized("reshape"), "view reshape")
 row("", "input shape *rest", _sized("expand"), "expand")
+row(
+    "",
+    "input other",
+    lambda g, a, _: g.node("expand_as", tensor(a["input"], "x"), tensor(a["other"], "other")),
+    "expand_as",
+)
 row("", "input shape *rest", _sized("repeat"), "repeat")
 row(
     "",
