@@ -99,3 +99,20 @@ def test_the_workspaces_environment_is_next(tmp_path: Path, monkeypatch: pytest.
     assert choose([], [tmp_path / "w"], variables).command == (str(python),)
     assert choose([], [tmp_path], variables).command == (str(active),)
     assert choose([], [tmp_path], {}) == Interpreter((str(bare),), None, "runs Kernelwright")
+
+
+def test_every_package_is_known_with_its_version(tmp_path: Path) -> None:
+    folders = (
+        "torch-2.13.0.dist-info",
+        "flash_attn-2.8.3.post2.dist-info",
+        "liger.kernel-0.8-py3.11.egg-info",
+        "x-info",
+    )
+    python = environment(tmp_path / "venv", *folders)
+    found = choose((str(python),), []).packages
+    assert found == {"torch": (2, 13, 0), "flash_attn": (2, 8, 3), "liger_kernel": (0, 8, 0)}
+
+
+@pytest.mark.parametrize(("torch", "build"), [("2.13.0+cpu", "cpu"), ("2.13.0", None), (None, None)])
+def test_the_build_of_torch_is_told_by_its_version(torch: str | None, build: str | None) -> None:
+    assert Interpreter(("python",), torch, "test").torch_build == build

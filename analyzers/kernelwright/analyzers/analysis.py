@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kernelwright.analyzers.architecture import Node, Program
@@ -26,8 +26,8 @@ from kernelwright.analyzers.suppressions import suppression_edit, suppressions
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an analysis depends on besides the text. `torch_version` is that of the chosen interpreter; `advice` asks for
-    the rules of that tier too."""
+    """What an analysis depends on besides the text. `torch_version`, `packages` and `torch_build` are those of the
+    chosen interpreter (see `Installed`); `advice` asks for the rules of that tier too."""
 
     torch_version: tuple[int, int] | None = None
     rules: frozenset[str] | None = None
@@ -36,6 +36,12 @@ class Settings:
     resolver: Resolver | None = None
     advice: bool = False
     ignored: frozenset[str] = frozenset()
+    packages: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    torch_build: str | None = None
+
+    @property
+    def installed(self) -> Installed:
+        return Installed(self.torch_version, self.packages, self.torch_build)
 
     @property
     def surroundings(self) -> Surroundings:
@@ -121,7 +127,7 @@ class _Collected:
 def _file_offers(scope: Scope, chosen: list[Rule], settings: Settings) -> Iterator[Offer]:
     for rule in chosen:
         assert rule.finder is not None
-        view = FileView(rule, scope, Installed(settings.torch_version))
+        view = FileView(rule, scope, settings.installed)
         for finding in FILE_FINDERS[rule.finder](view):
             yield offer_of_finding(rule, finding, scope.source, None, settings.surroundings)
 
@@ -135,7 +141,7 @@ def _function_offers(scope: Scope, function: Function, chosen: list[Rule], setti
             yield offer_of_site(detector, site, settings.surroundings)
     for rule in chosen:
         if rule.finder in FUNCTION_FINDERS:
-            view = FunctionView(rule, scope, detector, Installed(settings.torch_version))
+            view = FunctionView(rule, scope, detector, settings.installed)
             for finding in FUNCTION_FINDERS[rule.finder](view):
                 yield offer_of_finding(rule, finding, scope.source, translation, settings.surroundings)
 

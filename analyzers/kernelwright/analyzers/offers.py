@@ -139,6 +139,8 @@ def offer_of_finding(
         finding.guard,
         reason,
         has_edit=bool(finding.edits),
+        check=finding.check,
+        snippet=finding.snippet,
     )
     return Offer(opportunity, finding.edits or None)
 

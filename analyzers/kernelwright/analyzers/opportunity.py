@@ -18,6 +18,12 @@ Numerics = Literal["E", "T", "S"]
 """E: same to rounding. T: within the dtype's tolerance. S: the semantics change."""
 
 
+Check = Literal["same program", "keywords", "none"]
+"""How the edited text is checked before it is offered. same program: `same_program.difference` of the edited function.
+keywords: the syntax tree is the old one but for keyword arguments of one call, whose effect the finder has proven.
+none: the edit is not checked; only rules of the tiers advice and bug may say so, and the card tells it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """One precondition of a rule at one place: its name (a predicate), its state, and a sentence for the user."""
@@ -43,7 +49,8 @@ class Opportunity:
     `key` names the finding across edits elsewhere in the file: rule, qualified name and the program's fingerprint.
     `title` is the quick fix's title. `declined` holds the reason where no fix is offered (a condition is violated or the
     same-program check failed); such findings are shown on request only. `guard` is the source text of the run-time test
-    where the edit keeps the old path. `keeps` are sentences on what stays the same. `has_edit` is False for advice in words.
+    where the edit keeps the old path. `keeps` are sentences on what stays the same. `has_edit` is False for advice in words,
+    whose `snippet` is code that shows what is meant. `check` tells how the edit was checked.
     """
 
     file: str
@@ -64,6 +71,8 @@ class Opportunity:
     guard: str | None = None
     declined: str | None = None
     has_edit: bool = True
+    check: Check = "same program"
+    snippet: str = ""
 
     @property
     def conditional(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kernelwright.analyzers.opportunity import Condition, Opportunity
@@ -18,6 +18,8 @@ NUMERICS = {
     "S": "the semantics change",
 }
 
+
+NOT_MEASURED = "advice is not measured; measure it in your program"
 
 NO_WORKLOAD = "it has no program that could run by itself, because the shapes of its inputs are not known"
 
@@ -44,6 +46,8 @@ def card(
         parts.append(f"**No fix here:** {escape(opportunity.declined)}")
     elif proof is not None and proof.withheld is not None:
         parts.append(f"**No fix here:** {escape(proof.withheld)}")
+    if opportunity.snippet:
+        parts.append(f"```python\n{opportunity.snippet.strip()}\n```")
     if opportunity.declined is None:
         parts.append("  \n".join(gain_lines(opportunity, numbers, unavailable)))
     if opportunity.conditions:
@@ -54,8 +58,19 @@ def card(
         changes = "\n".join(f"- {escape(change)}" for change in opportunity.state_dict_changes)
         parts.append(f"Changes in checkpoints\n{changes}")
     if opportunity.declined is None:
-        parts.append("Verified\n" + "\n".join(f"- {line}" for line in verification_lines(numbers, proof)))
+        parts.append("Verified\n" + "\n".join(f"- {line}" for line in _verified(opportunity, numbers, proof)))
     return "\n\n".join(parts)
+
+
+def _verified(opportunity: Opportunity, numbers: Numbers, proof: Proof | None) -> Iterable[str]:
+    """What has been checked of the edit, if there is one."""
+    if not opportunity.has_edit:
+        return ("nothing: this is advice in words, not an edit",)
+    if opportunity.check == "none":
+        return ("the edit is not shown to be the same program: read it before you keep it",)
+    if opportunity.check == "keywords":
+        return ("✓ the edit changes keyword arguments of one call and nothing else",)
+    return verification_lines(numbers, proof)
 
 
 def _condition(condition: Condition) -> str:
@@ -70,7 +85,8 @@ def gain_lines(opportunity: Opportunity, numbers: Numbers, unavailable: str | No
         between = f" ({best.basis}, {interval(best)})" if best is not None and interval(best) else ""
         yield f"**{sentence(withdrawn)}**{between}"
     if best is None:
-        yield escape(f"No number: {NO_WORKLOAD if opportunity.workload is None else reason(numbers, unavailable)}")
+        without = NOT_MEASURED if opportunity.tier == "advice" else NO_WORKLOAD
+        yield escape(f"No number: {without if opportunity.workload is None else reason(numbers, unavailable)}")
         return
     if withdrawn is None:
         yield headline(best)
@@ -165,6 +181,7 @@ def escape(text: str) -> str:
 
 def plain(markdown: str) -> str:
     """The same card for a client that shows plain text only."""
+    markdown = re.sub(r"^```\w*\n", "", markdown, flags=re.MULTILINE).removesuffix("\n```")
     text = re.sub(r" +$", "", markdown.replace("**", "").replace("`", ""), flags=re.MULTILINE)
     return re.sub(r"\\([\\*_\[\]<>#~|`])", r"\1", text)
 

@@ -1,4 +1,4 @@
-"""The Python interpreter that the user's code runs in, and the torch it has: read from disk, nothing is started.
+"""The Python interpreter that the user's code runs in, and the packages it has: read from disk, nothing is started.
 
 An interpreter is a command (a path or a name on PATH, and arguments). Its site-packages follow from where it lies: a
 virtual environment has a `pyvenv.cfg` one folder up, everything else has `lib/pythonX.Y` under its prefix.
@@ -11,23 +11,32 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A chosen interpreter: its command, and the version of the torch it would import (None: none was found)."""
+    """A chosen interpreter: its command, and the version of the torch it would import (None: none was found).
+
+    `packages` are all its distributions, as `packages_of` names them.
+    """
 
     command: tuple[str, ...]
     torch: str | None
     origin: str
+    packages: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def torch_version(self) -> tuple[int, int] | None:
         """(major, minor) of torch, for the rules' version conditions."""
         found = _VERSION.match(self.torch or "")
         return (int(found.group(1)), int(found.group(2))) if found else None
+
+    @property
+    def torch_build(self) -> str | None:
+        """The part of torch's version that names its build: `cpu`, `cu130`; None where it has none."""
+        return (self.torch or "").partition("+")[2] or None
 
     def __str__(self) -> str:
         torch = f"torch {self.torch}" if self.torch else "without torch"
@@ -42,8 +51,8 @@ def choose(
     """
     environment = os.environ if environment is None else environment
     if setting:
-        return Interpreter(tuple(setting), torch_of(setting[0]), "setting")
-    own = Interpreter((sys.executable,), torch_of(sys.executable), "runs Kernelwright")
+        return Interpreter(tuple(setting), torch_of(setting[0]), "setting", packages_of(setting[0]))
+    own = Interpreter((sys.executable,), torch_of(sys.executable), "runs Kernelwright", packages_of(sys.executable))
     if own.torch:
         return own
     candidates = [(folder / name, f"{name} of the workspace") for folder in folders for name in (".venv", "venv")]
@@ -55,13 +64,24 @@ def choose(
     for prefix, origin in candidates:
         for program in (prefix / "bin" / "python", prefix / "Scripts" / "python.exe", prefix / "python.exe"):
             if program.exists() and (torch := torch_of(str(program))):
-                return Interpreter((str(program),), torch, origin)
+                return Interpreter((str(program),), torch, origin, packages_of(str(program)))
     return own
 
 
 def torch_of(program: str) -> str | None:
     """The torch version in the site-packages of an interpreter, or None."""
     return next((version for site in site_packages(program) for version in _torch_in(site)), None)
+
+
+def packages_of(program: str) -> dict[str, tuple[int, ...]]:
+    """The distributions of an interpreter by their metadata folders: `flash_attn` -> (2, 8, 3). The first found counts."""
+    found: dict[str, tuple[int, ...]] = {}
+    for site in site_packages(program):
+        for path in site.glob("*-info"):
+            parts = _DISTRIBUTION.match(path.name)
+            if parts is not None and (version := _order(parts.group(2))):
+                found.setdefault(re.sub(r"[-.]+", "_", parts.group(1)).lower(), version)
+    return found
 
 
 def site_packages(program: str) -> tuple[Path, ...]:
@@ -107,6 +127,8 @@ def _site_folders(prefix: Path, program: str) -> Iterator[Path]:
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _INFORMATION = re.compile(r"torch-(\d[^-]*)(?:-py[\d.]+)?\.(?:dist|egg)-info$")
 
+
+_DISTRIBUTION = re.compile(r"([A-Za-z][\w.-]*?)-(\d[^-]*)(?:-py[\d.]+)?\.(?:dist|egg)-info$")
 
 _DECLARED = re.compile(r"__version__\s*=\s*['\"]([^'\"]+)['\"]")
 

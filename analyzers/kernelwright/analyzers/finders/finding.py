@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kernelwright.analyzers.architecture import Span
-from kernelwright.analyzers.opportunity import Condition, TextEdit
+from kernelwright.analyzers.opportunity import Check, Condition, TextEdit
 from kernelwright.analyzers.workload import Workload
 
 if TYPE_CHECKING:
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from kernelwright.analyzers.rules.loader import Rule
     from kernelwright.analyzers.source import SourceFile
 
-Check = Literal["same program", "keywords", "none"]
-"""How the edited text is checked before it is offered. same program: `same_program.difference` of the edited function.
-keywords: the syntax tree is the old one but for keyword arguments of one call, whose effect the finder has proven.
-none: the edit is not checked; only rules of the tiers advice and bug may say so, and the finding tells it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What is known of the chosen interpreter without running it. Versions are (major, minor); None where not found."""
+    """What is known of the chosen interpreter without running it. torch's version is (major, minor); None where not found.
+
+    `packages` maps the names of installed distributions (lower case, `_` for `-` and `.`) to their versions; it is empty
+    where there is no interpreter to look in. `torch_build` is what torch's version says of its build (`cpu`, `cu130`).
+    """
 
     torch_version: tuple[int, int] | None = None
+    packages: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    torch_build: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Finding:
 
     `function` is the qualified name of the function around it ("" at module level). `message` and `title` replace those of
     the rule. No `edits` means advice in words. `declined` is the reason where there is no fix although it looks like one.
-    `identity` tells findings of one rule in one function apart, and must not hold line numbers.
+    `identity` tells findings of one rule in one function apart, and must not hold line numbers. `snippet` is code that
+    shows what the advice means, for the hover.
     """
 
     span: Span
@@ -51,6 +53,7 @@ class Finding:
     workload: Workload | None = None
     state_dict_changes: tuple[str, ...] = ()
     declined: str | None = None
+    snippet: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def _line(name: str, line: int, options: argparse.Namespace) -> str:
     from kernelwright.analyzers.analysis import Withheld, edits, explain_line
 
     interpreter = interpreter_of(options)
-    settings = settings_of(interpreter)
+    settings = settings_of(interpreter, advice=True)
     source, _ = read_target(name)
     analysis, _ = analysed(name, settings)
     measurements = Measurements(interpreter, open_records(), lambda text: None)
@@ -47,7 +47,7 @@ def _line(name: str, line: int, options: argparse.Namespace) -> str:
         if not opportunity.span.start_line <= line <= opportunity.span.end_line:
             continue
         proof = None
-        if opportunity.declined is None:
+        if opportunity.declined is None and opportunity.has_edit:
             try:
                 edits(analysis, opportunity)
                 proof = Proof()

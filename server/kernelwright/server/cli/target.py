@@ -70,7 +70,12 @@ def settings_of(interpreter: Interpreter, rules: frozenset[str] | None = None, *
     from kernelwright.analyzers.analysis import Settings
 
     return Settings(
-        torch_version=interpreter.torch_version, rules=rules, resolver=_resolver(interpreter), advice=advice
+        torch_version=interpreter.torch_version,
+        rules=rules,
+        resolver=_resolver(interpreter),
+        advice=advice,
+        packages=interpreter.packages,
+        torch_build=interpreter.torch_build,
     )
 
 

@@ -154,6 +154,8 @@ class Session:
             batch=configuration.batch,
             sequence=configuration.sequence,
             resolver=self._resolver if deep else None,
+            packages=self.measurements.interpreter.packages,
+            torch_build=self.measurements.interpreter.torch_build,
         )
 
     # -- documents ----------------------------------------------------------------------------------------------------
