@@ -7,13 +7,15 @@ import math
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from kernelwright.server.cli.main import main
 from kernelwright.tuner.devices import Machine
+from kernelwright.tuner.search import realtime
 from kernelwright.tuner.search.collector import REPLICATED, plan
-from kernelwright.tuner.search.own_load import OwnLoad, damped
+from kernelwright.tuner.search.own_load import OrdinaryUse, OwnLoad, _ordinary_seconds, damped
 from kernelwright.tuner.search.pseudo_devices import PseudoDevice, Toolchain, description, environment, offered
 from kernelwright.tuner.search.tasks import FAMILIES, task, tasks
 
@@ -77,11 +79,58 @@ def test_every_task_meets_every_device_before_the_next_round_and_any_beginning_i
     turns = list(itertools.takewhile(lambda turn: turn.round == 0, plan(some, devices)))
     first = [turn for turn in turns if not turn.replicate]
     assert len(first) == len(set(first)) == len(some) * len(devices)
-    assert {turn.task for turn in first[: len(some)]} == {known.id for known in some}
+    assert {turn.task for turn in first[: 2 * len(some)]} == {known.id for known in some}  # each on both thread counts
     assert {turn.device for turn in first[: len(devices)]} == {device.name for device in devices}
     again = [turn for turn in turns if turn.replicate]
     assert abs(len(again) - len(first) / REPLICATED) <= len(devices)
     assert all(turns.index(turn) > turns.index(type(turn)(turn.task, turn.device, turn.round)) for turn in again)
+
+
+def test_a_level_is_compiled_once_for_all_its_thread_counts() -> None:
+    turns = list(plan(tasks()[:9], offered(machine()), rounds=1))
+    first = [turn for turn in turns if not turn.replicate]
+    for one, other in zip(first[::2], first[1::2], strict=True):
+        assert (one.task, one.round) == (other.task, other.round)
+        assert one.device.replace("-1", "-2") == other.device
+
+
+def test_a_pool_measures_all_its_blocks_so_often_and_ends() -> None:
+    some, devices = tasks()[:3], [PseudoDevice("avx2", 1)]
+    turns = list(plan(some, devices, times=3, rounds=2))
+    assert len(turns) == len(set(turns)) == 3 * 3 * 2
+    assert [turn.replicate for turn in turns[:3]] == [0, 1, 2]
+    assert {turn.round for turn in turns} == {0, 1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SCHED_FIFO is Linux's")
+def test_realtime_scheduling_is_tried_before_it_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    before = os.sched_getscheduler(0)
+    monkeypatch.setattr(os, "sched_setscheduler", refused)
+    message = realtime.problem()
+    assert message is not None
+    assert "CAP_SYS_NICE" in message
+    assert os.sched_getscheduler(0) == before
+
+
+def test_without_permission_collecting_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(realtime, "problem", lambda: "--realtime is not permitted: leave it out")
+    assert main(["model", "collect", "--minutes", "1", "--out", "nowhere", "--realtime"]) == 2
+    assert "not permitted" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_niced_processes_do_is_not_ordinary_use() -> None:
+    burn = "import os, time\nos.nice(19)\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
+    before, use = _ordinary_seconds(), OrdinaryUse()
+    begun = time.monotonic()
+    subprocess.run([sys.executable, "-c", burn], check=True)
+    cores, passed = use.cores(), time.monotonic() - begun
+    assert cores * passed == pytest.approx(_ordinary_seconds() - before, abs=0.3)
 
 
 def test_own_work_is_damped_as_the_system_damps_the_load() -> None:

@@ -161,7 +161,7 @@ def test_crashing_hanging_and_broken_candidates_cost_their_own_result_only(measu
 @needs_linux
 def test_a_hanging_compiler_is_ended(measurer: Measurer, tmp_path: Path) -> None:
     (program,) = sampled(measurer, tmp_path / "p.npz", count=1)
-    result = measurer.build(TASK, target(measurer), {0: program.trace}, limit=0.001)[0]
+    result = measurer.build(TASK, target(measurer), {0: program.trace}, wall_limit=0.001)[0]
     assert (result.status, result.build) == ("timeout", 0.0)
     assert measurer.build(TASK, target(measurer), {0: program.trace})[0].build > 0
 

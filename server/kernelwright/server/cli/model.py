@@ -42,6 +42,28 @@ def add(verbs: Any) -> None:
         metavar="LOAD",
         help="wait while others' part of the load average is over this (default: 0.5)",
     )
+    collecting.add_argument(
+        "--realtime",
+        action="store_true",
+        help="do not wait for calm: measure under SCHED_FIFO on own cores (Linux, root or CAP_SYS_NICE)",
+    )
+    collecting.add_argument(
+        "--duty",
+        type=_positive,
+        default=0.4,
+        metavar="SHARE",
+        help="with --realtime: of one core's time, at most, while others need the cores (default: 0.4)",
+    )
+    collecting.add_argument(
+        "--task", dest="ids", metavar="ID,...", help="only these tasks, for example linear-m128-n768-k768"
+    )
+    collecting.add_argument(
+        "--block", type=int, default=20, metavar="N", help="programs of a round of a task (default: 20)"
+    )
+    collecting.add_argument(
+        "--times", type=int, default=1, metavar="N", help="measure every block N times: a pool to replay (default: 1)"
+    )
+    collecting.add_argument("--rounds", type=int, metavar="N", help="stop after N rounds of every task")
     collecting.add_argument("--seed", type=int, default=0, metavar="N", help="of the random programs (default: 0)")
 
 
@@ -55,6 +77,7 @@ def collect(options: argparse.Namespace) -> int:
         raise UsageError(
             "collecting forks a process for each candidate, which Windows cannot: run it in WSL or on Linux"
         )
+    from kernelwright.tuner.search import realtime
     from kernelwright.tuner.search.collector import Settings, be_nice
     from kernelwright.tuner.search.collector import collect as collect_records
     from kernelwright.tuner.search.measurer import MeasurerError, own_interpreter
@@ -64,12 +87,20 @@ def collect(options: argparse.Namespace) -> int:
         folder=options.out,
         interpreter=(options.python,) if options.python else own_interpreter(),
         minutes=options.minutes,
-        tasks=_tasks(options.tasks),
+        tasks=_named(options.ids) if options.ids else _tasks(options.tasks),
         devices=_devices(options.device),
         load_limit=options.load_limit,
         seed=options.seed,
+        block=options.block,
+        realtime=options.realtime,
+        duty=options.duty,
+        times=options.times,
+        rounds=options.rounds,
     )
-    be_nice()
+    if options.realtime and (problem := realtime.problem()):
+        raise UsageError(problem)
+    if not options.realtime:  # there the compilers are, and the rest must not wait
+        be_nice()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as with Ctrl-C, also in the background
     try:
         records = collect_records(settings, _log)
@@ -96,6 +127,15 @@ def _tasks(families: str | None) -> Sequence[Task]:
     if unknown := sorted(named - FAMILIES.keys()):
         raise UsageError(f"no family {', '.join(unknown)}; there are: {', '.join(sorted(FAMILIES))}")
     return tuple(task for task in tasks() if task.family in named)
+
+
+def _named(identifiers: str) -> Sequence[Task]:
+    from kernelwright.tuner.search.tasks import tasks
+
+    known = {task.id: task for task in tasks()}
+    if unknown := sorted(_names(identifiers) - known.keys()):
+        raise UsageError(f"no task {', '.join(unknown)}; `kernelwright model collect --help` tells how tasks are named")
+    return tuple(task for task in known.values() if task.id in _names(identifiers))
 
 
 def _devices(levels: str | None) -> Sequence[PseudoDevice]:

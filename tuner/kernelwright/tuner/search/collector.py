@@ -1,7 +1,9 @@
-"""Collects tuning records: every task's programs, round by round, on every pseudo-device in turn, while the machine is idle.
+"""Collects tuning records: every task's programs, round by round, on every pseudo-device in turn.
 
-Each pass over the tasks gives each of them another device, so that records stopped at any time cover all tasks and
-all devices alike. Of every eight blocks one is measured again later: the noise ceiling of what can be learned.
+It works while the machine is idle, or at any time where real-time scheduling gives a measurement its cores. Each pass
+over the tasks gives each of them another level of instructions, so that records stopped at any time cover all tasks and
+all devices alike; what is compiled for a level runs on each number of threads. Of every eight blocks one is compiled and
+measured again later: the noise ceiling of what can be learned.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.tuner.lock import LockTimeout, machine_lock
-from kernelwright.tuner.search.measurer import Measurer, MeasurerError, Measurers, ZygoteDied
-from kernelwright.tuner.search.own_load import OwnLoad
+from kernelwright.tuner.search.measurer import Measurer, MeasurerError, ZygoteDied
+from kernelwright.tuner.search.own_load import OrdinaryUse, OwnLoad
 from kernelwright.tuner.search.programs import load_programs
 from kernelwright.tuner.search.pseudo_devices import PseudoDevice, description
-from kernelwright.tuner.search.record_store import Block, RecordStore, Turn
+from kernelwright.tuner.search.record_store import Block, Measurement, RecordStore, Turn
 from kernelwright.tuner.search.tasks import Task
 
 BLOCK = 20
 """Programs of one round of a task."""
 
 CHUNK = 10
-"""Programs compiled, then measured, under the machine's lock at a time: some 5 s that another measurement may wait."""
+"""Programs compiled, or measured, under the machine's lock at a time: some seconds that another measurement may wait."""
 
 MOVED = 0.10
 """A block between whose ends the sentinel differs by more does not count."""
@@ -43,13 +45,22 @@ REPLICATED = 8
 MOST_DEATHS = 10
 """The measuring process is started again this often in a row. No candidate can end it, so that is tvm's fault or memory's."""
 
+MOST_DEBT = 2.0
+"""Seconds of a core that measuring may take ahead of its duty."""
+
 LOCK_PAUSE = 0.15
 """Seconds without the lock between chunks; who waits for it looks every 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to collect. `minutes`: of wall time; `load_limit`: load by others above which we wait; `seed`: of the programs."""
+    """What to collect.
+
+    `minutes`: of wall time. `load_limit`: load by others above which we wait. `realtime`: do not wait, measure under
+    real-time scheduling; where others need the cores too, measurements take at most `duty` of one core's time.
+    `seed`: of the programs. `block`: programs of a round. `times`: measure all blocks so often at once, for a pool to
+    replay, instead of some of them again later. `rounds`: stop after so many (None: go on).
+    """
 
     folder: Path
     interpreter: tuple[str, ...]
@@ -59,21 +70,32 @@ class Settings:
     load_limit: float = 0.5
     seed: int = 0
     block: int = BLOCK
+    realtime: bool = False
+    duty: float = 0.4
+    times: int = 1
+    rounds: int | None = None
 
 
 class _TimeIsUp(Exception):
     """The budget is spent; what is finished is stored."""
 
 
-def plan(tasks: Sequence[Task], devices: Sequence[PseudoDevice]) -> Iterator[Turn]:
-    """All turns in order, without end."""
-    for number in itertools.count():
-        for turn_of_devices in range(len(devices)):
-            row = [(task, devices[(i + turn_of_devices) % len(devices)]) for i, task in enumerate(tasks)]
-            yield from (Turn(task.id, device.name, number) for task, device in row)
-            for i, (task, device) in enumerate(row):
-                if (i + turn_of_devices + number) % REPLICATED == 0:
-                    yield Turn(task.id, device.name, number, 1)
+def plan(
+    tasks: Sequence[Task], devices: Sequence[PseudoDevice], times: int = 1, rounds: int | None = None
+) -> Iterator[Turn]:
+    """All turns in order; without end where `rounds` is None."""
+    levels = list(dict.fromkeys(device.level for device in devices))
+    for number in itertools.count() if rounds is None else range(rounds):
+        for shift in range(len(levels)):
+            row = [
+                (task, [device for device in devices if device.level == levels[(i + shift) % len(levels)]])
+                for i, task in enumerate(tasks)
+            ]
+            for task, same in row:
+                yield from (Turn(task.id, device.name, number, again) for again in range(times) for device in same)
+            for i, (task, same) in enumerate(row):
+                if times == 1 and (i + shift + number) % REPLICATED == 0:
+                    yield from (Turn(task.id, device.name, number, 1) for device in same)
 
 
 def collect(settings: Settings, log: Callable[[str], None]) -> int:
@@ -86,10 +108,10 @@ def collect(settings: Settings, log: Callable[[str], None]) -> int:
     with (
         contextlib.closing(RecordStore(settings.folder)) as store,
         _scratch(settings.folder / ".scratch") as scratch,
-        contextlib.closing(Measurers(settings.interpreter, scratch)) as measurers,
+        contextlib.closing(_Collector(settings, store, scratch, log)) as collector,
     ):
         with contextlib.suppress(_TimeIsUp):
-            _Collector(settings, store, measurers, scratch, log).run()
+            collector.run()
         return store.records
 
 
@@ -105,13 +127,12 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 class _Collector:
-    def __init__(
-        self, settings: Settings, store: RecordStore, measurers: Measurers, scratch: Path, log: Callable[[str], None]
-    ) -> None:
-        self._settings, self._store, self._measurers = settings, store, measurers
-        self._scratch, self._log = scratch, log
+    def __init__(self, settings: Settings, store: RecordStore, scratch: Path, log: Callable[[str], None]) -> None:
+        self._settings, self._store, self._scratch, self._log = settings, store, scratch, log
+        self._started: Measurer | None = None
+        self._held: tuple[object, dict[int, Measurement]] = (None, {})
         self._begun = time.monotonic()
-        self._load, self._others = OwnLoad(), 0.0
+        self._load, self._others, self._use = OwnLoad(), 0.0, OrdinaryUse()
         self._tasks = {task.id: task for task in settings.tasks}
         self._devices = {device.name: device for device in settings.devices}
         self._descriptions: dict[str, dict[str, object]] = {}
@@ -119,6 +140,7 @@ class _Collector:
         self._left_out: set[str] = set()
         self._worked = 0.0
         self._calm: dict[str, float] = {}
+        self._debt, self._paid = 0.0, time.monotonic()
 
     def run(self) -> None:
         deaths = 0
@@ -133,7 +155,7 @@ class _Collector:
                     done, deaths = self._turn(turn), 0
                 except ZygoteDied as error:
                     self._log(f"the measuring process ended during {_name(turn)} ({error}): started again")
-                    self._measurers.forget(self._devices[turn.device].threads)
+                    self.close()
                     done, deaths = False, deaths + 1
                 if deaths > MOST_DEATHS:
                     raise MeasurerError("the measuring process ends again and again: install apache-tvm anew") from None
@@ -147,14 +169,25 @@ class _Collector:
                 yield left.turn
             if self._store.open is left:
                 self._store.discard()
-        yield from plan(self._settings.tasks, self._settings.devices)
+        yield from plan(self._settings.tasks, self._settings.devices, self._settings.times, self._settings.rounds)
 
-    def _measurer(self, turn: Turn) -> Measurer:
-        return self._measurers.of(self._devices[turn.device].threads)
+    def close(self) -> None:
+        """End the measuring process, if there is one; the next measurement starts another."""
+        if self._started is not None:
+            self._started.close()
+        self._started, self._held = None, (None, {})
+
+    @property
+    def _measurer(self) -> Measurer:
+        if self._started is None:
+            self._started = Measurer(
+                self._settings.interpreter, 1, self._scratch, realtime_scheduling=self._settings.realtime
+            )
+        return self._started
 
     def _described(self, turn: Turn) -> dict[str, object]:
         if turn.device not in self._descriptions:
-            found = description(self._devices[turn.device], self._measurer(turn).toolchain)
+            found = description(self._devices[turn.device], self._measurer.toolchain)
             self._descriptions[turn.device] = found
         return self._descriptions[turn.device]
 
@@ -162,7 +195,7 @@ class _Collector:
         return str(self._described(turn)["fingerprint"])
 
     def _target(self, turn: Turn) -> dict[str, str | int]:
-        return self._devices[turn.device].target(self._measurer(turn).toolchain.host_cpu)
+        return self._devices[turn.device].target(self._measurer.toolchain.host_cpu)
 
     def _turn(self, turn: Turn) -> bool:
         """Measure one block, or what is left of it. Returns whether there is nothing left to do."""
@@ -179,14 +212,13 @@ class _Collector:
             block = self._store.begin(turn, self._fingerprint(turn), now, sentinel)
         finished = {result.program for result in block.measurements}
         left = [number for number in traces if number not in finished]
+        built = self._built(turn, traces)
         for chunk in (left[first : first + CHUNK] for first in range(0, len(left), CHUNK)):
-            waited = self._wait_until_idle()
-            begun += waited
+            begun += self._wait_until_idle()
             with self._machine():
-                self._chunk(turn, {number: traces[number] for number in chunk}, begun)
+                self._measure(turn, [built[number] for number in chunk], begun)
             time.sleep(LOCK_PAUSE)
-        with self._machine():
-            after = self._measurer(turn).sentinel(self._target(turn))
+        after = self._sentinel(turn)
         drift = after / block.sentinel[0] - 1.0
         self._store.finish(after, moved=abs(drift) > MOVED)
         self._worked += time.monotonic() - begun
@@ -197,8 +229,7 @@ class _Collector:
         """Seconds of the sentinel, waiting some times while it is slower than it was: a block begun now would not count."""
         for _ in range(CALM_TRIES):
             self._wait_until_idle()
-            with self._machine():
-                sentinel = self._measurer(turn).sentinel(self._target(turn))
+            sentinel = self._sentinel(turn)
             if sentinel <= (1.0 + MOVED) * self._calm.get(turn.device, sentinel):
                 break
             time.sleep(CALM_PAUSE)
@@ -207,20 +238,51 @@ class _Collector:
         self._calm[turn.device] = min(self._calm.get(turn.device, sentinel), sentinel)
         return sentinel
 
-    def _chunk(self, turn: Turn, traces: dict[int, str], begun: float) -> None:
-        measurer = self._measurer(turn)
-        results = measurer.build(turn.task, self._target(turn), traces)
-        try:
-            for number in traces:
-                result = results[number]
-                if result.build:
-                    result = measurer.run(result, self._store.best(turn.task, self._fingerprint(turn)))
-                at = time.monotonic() - begun
-                self._store.add(dataclasses.replace(result, load=self._others, at=at))
-                self._check_time()
-        finally:
-            with contextlib.suppress(ZygoteDied):
-                measurer.drop()
+    def _sentinel(self, turn: Turn) -> float:
+        with self._machine():
+            return self._measurer.sentinel(self._target(turn), self._devices[turn.device].threads)
+
+    def _built(self, turn: Turn, traces: dict[int, str]) -> dict[int, Measurement]:
+        """A round compiled for the turn's device; kept for the turns that follow on other numbers of threads."""
+        key = (turn.task, turn.round, self._devices[turn.device].level, self._settings.times == 1 and turn.replicate)
+        if self._held[0] != key:
+            self._measurer.drop()
+            self._held = (key, {})
+        held = self._held[1]
+        left = [number for number in traces if number not in held]
+        for chunk in (left[first : first + CHUNK] for first in range(0, len(left), CHUNK)):
+            self._wait_until_idle()
+            with contextlib.nullcontext() if self._settings.realtime else self._machine():
+                held.update(
+                    self._measurer.build(turn.task, self._target(turn), {number: traces[number] for number in chunk})
+                )
+            time.sleep(LOCK_PAUSE)
+        return held
+
+    def _measure(self, turn: Turn, built: Sequence[Measurement], begun: float) -> None:
+        began, threads = time.monotonic(), self._devices[turn.device].threads
+        for result in built:
+            if result.build:
+                best = self._store.best(turn.task, self._fingerprint(turn))
+                result = self._measurer.run(result, best, threads=threads, keep=True)
+                if result.status == "timeout" or "signal" in result.detail:
+                    self._held[1][result.program] = dataclasses.replace(result, build=0.0)  # its process is gone
+            at = time.monotonic() - begun
+            self._store.add(dataclasses.replace(result, load=self._others, at=at))
+            self._check_time()
+        if self._settings.realtime:
+            self._rest(threads * (time.monotonic() - began), threads)
+
+    def _rest(self, used: float, threads: int) -> None:
+        """Leave the cores to others where they need them, so that measuring keeps to its duty; compiling is not counted.
+
+        `used`: seconds of cores that measuring has just taken.
+        """
+        now, duty = time.monotonic(), self._settings.duty
+        self._debt = max(0.0, self._debt - duty * (now - self._paid)) + used
+        self._paid = now
+        if threads + self._use.cores() > (os.cpu_count() or 1) and self._debt > MOST_DEBT:
+            time.sleep(min((self._debt - MOST_DEBT) / duty, max(0.0, self._left())))
 
     def _traces(self, turn: Turn) -> dict[int, str]:
         """The programs of a turn's round by number; made now if it is the round's first turn."""
@@ -230,7 +292,7 @@ class _Collector:
             seed = self._tasks[turn.task].seed + 1000 * turn.round + self._settings.seed
             known = [program.key for program in programs]
             elites = self._elites(turn.task) if turn.round else []
-            problem = self._measurer(turn).sample(
+            problem = self._measurer.sample(
                 turn.task, self._target(turn), seed, self._settings.block, known, elites, out
             )
             added, about = load_programs(out) if problem is None else ([], {})
@@ -238,7 +300,7 @@ class _Collector:
                 self._left_out.add(turn.task)
                 self._log(f"{turn.task}: left out from round {turn.round} on, {problem or 'no new program is found'}")
                 return {}
-            about |= {"toolchain": self._measurer(turn).toolchain.describe(), "seed": self._settings.seed}
+            about |= {"toolchain": self._measurer.toolchain.describe(), "seed": self._settings.seed}
             added = [dataclasses.replace(program, round=turn.round) for program in added]
             self._store.add_programs(turn.task, added, about)
             programs = [*programs, *added]
@@ -274,8 +336,8 @@ class _Collector:
         told = False
         while True:
             self._check_time()
-            self._others = self._load.others(self._measurers.pids())
-            if self._others <= self._settings.load_limit:
+            self._others = self._load.others([self._started.pid] if self._started else [])
+            if self._settings.realtime or self._others <= self._settings.load_limit:
                 return time.monotonic() - begun
             if not told:
                 self._log(f"waiting: load by others {self._others:.2f} is over {self._settings.load_limit:g}")

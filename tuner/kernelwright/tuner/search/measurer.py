@@ -11,7 +11,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,14 @@ from kernelwright.tuner.search.pseudo_devices import PseudoDevice, Toolchain, en
 from kernelwright.tuner.search.record_store import Measurement
 
 LIMIT_SECONDS = 5.0
-"""For compiling a candidate, and again for running it."""
+"""Of CPU for compiling a candidate, and by the clock for running it."""
+
+WALL_LIMIT_SECONDS = 60.0
+"""For compiling a candidate by the clock: it works at the lowest priority, so a busy machine makes it late."""
 
 SAMPLE_SECONDS = 120.0
 START_SECONDS = 120.0
-REPEATS, REPEAT_MS = 3, 20
+REPEATS, REPEAT_MS, REALTIME_REPEAT_MS = 3, 20, 12
 BUILDERS = 2
 """Compilers that run at once; nothing is measured meanwhile."""
 
@@ -40,20 +43,25 @@ class ZygoteDied(Exception):
 
 
 class Measurer:
-    """One zygote for one number of threads."""
+    """One zygote. `threads`: on how many a program runs where `run` is not told."""
 
-    def __init__(self, interpreter: Sequence[str], threads: int, temporary: Path) -> None:
+    def __init__(
+        self, interpreter: Sequence[str], threads: int, temporary: Path, *, realtime_scheduling: bool = False
+    ) -> None:
         """Starts it. `interpreter`: the command of a Python with tvm. `temporary`: an own folder for scratch files.
+
+        `realtime_scheduling`: programs run under it, see `realtime`.
 
         Raises:
             MeasurerError: the interpreter cannot be started, or has no tvm that works.
         """
         self._buffer = b""
-        self._temporary = temporary
+        self._temporary, self._threads, self._realtime = temporary, threads, realtime_scheduling
+        self._sentinels: dict[str, Measurement] = {}
         try:
             with self._words(threads).open("wb") as words:
                 self._process = subprocess.Popen(
-                    [*interpreter, "-c", _bootstrap()],
+                    [*interpreter, "-c", _bootstrap(realtime_scheduling)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=words,
@@ -101,7 +109,12 @@ class Measurer:
         return None if "ok" in answer else f"{answer['status']}: {answer['detail']}"
 
     def build(
-        self, task: str, target: Mapping[str, object], traces: Mapping[int, str], limit: float = LIMIT_SECONDS
+        self,
+        task: str,
+        target: Mapping[str, object],
+        traces: Mapping[int, str],
+        limit: float = LIMIT_SECONDS,
+        wall_limit: float = WALL_LIMIT_SECONDS,
     ) -> dict[int, Measurement]:
         """Compile programs by number. Returns a result for each: a failure, or one to `run` with its time of building.
 
@@ -109,9 +122,9 @@ class Measurer:
             ZygoteDied: it must be started again.
         """
         jobs = [{"id": number, "task": task, "target": target, "trace": trace} for number, trace in traces.items()]
-        self._send({"op": "build", "jobs": jobs, "parallel": BUILDERS, "limit": limit})
+        self._send({"op": "build", "jobs": jobs, "parallel": BUILDERS, "limit": wall_limit, "cpu_limit": limit})
         results = {}
-        while "done" not in (answer := self._answer(limit * len(jobs) + 30.0)):
+        while "done" not in (answer := self._answer(wall_limit * len(jobs) + 30.0)):
             number = answer["id"]
             results[number] = (
                 Measurement(number, "ok", build=answer["built"])
@@ -121,15 +134,21 @@ class Measurer:
         return results
 
     def run(
-        self, built: Measurement, best: float | None, *, repeats: int = REPEATS, limit: float = LIMIT_SECONDS
-    ) -> Measurement:
-        """Time a built program, once; one whose first call takes over five times `best` seconds is not repeated.
+        self, built: Measurement, best: float | None, *, repeats: int = REPEATS, limit: float = LIMIT_SECONDS,
+        threads: int | None = None, keep: bool = False,
+    ) -> Measurement:  # fmt: skip
+        """Time a built program; one whose first call takes over five times `best` seconds is not repeated.
+
+        `threads`: how many it runs on (None: those of this measurer). `keep`: it will be run again.
 
         Raises:
             ZygoteDied: it must be started again.
         """
-        request = {"op": "run", "id": built.program, "best": best, "repeats": repeats, "repeat_ms": REPEAT_MS,
-                   "limit": limit}  # fmt: skip
+        request = {
+            "op": "run", "id": built.program, "best": best, "threads": threads or self._threads, "keep": keep,
+            "realtime": self._realtime, "repeats": repeats, "limit": limit,
+            "repeat_ms": REALTIME_REPEAT_MS if self._realtime else REPEAT_MS,
+        }  # fmt: skip
         answer = self._ask(request, limit)
         if answer["status"] not in ("ok", "slow"):
             return Measurement(built.program, answer["status"], build=built.build, detail=answer["detail"])
@@ -138,17 +157,21 @@ class Measurer:
         )
 
     def drop(self) -> None:
-        """End what is built and will not run."""
+        """End what is built and will not run; the sentinel stays."""
         self._ask({"op": "drop"}, 1.0)
 
-    def sentinel(self, target: Mapping[str, object]) -> float:
+    def sentinel(self, target: Mapping[str, object], threads: int | None = None) -> float:
         """Seconds of the fixed program: the least of five repeats.
 
         Raises:
             ZygoteDied: it must be started again.
         """
-        built = self.build(SENTINEL, target, {-1: ""}, limit=30.0)[-1]
-        result = self.run(built, None, repeats=5, limit=30.0) if built.build else built
+        kind = json.dumps(target)
+        if kind not in self._sentinels:
+            number = -1 - len(self._sentinels)
+            self._sentinels[kind] = self.build(SENTINEL, target, {number: ""}, limit=30.0)[number]
+        built = self._sentinels[kind]
+        result = self.run(built, None, repeats=5, limit=30.0, threads=threads, keep=True) if built.build else built
         if not result.seconds:
             raise ZygoteDied(f"the sentinel ended in {result.status} ({result.detail})")
         return min(result.seconds)
@@ -196,36 +219,7 @@ class Measurer:
         return lines[-1] if lines else "no last words"
 
 
-class Measurers:
-    """A zygote for each number of threads, started when first needed and again when one has died."""
-
-    def __init__(self, interpreter: Sequence[str], temporary: Path) -> None:
-        self._interpreter, self._temporary = interpreter, temporary
-        self._by_threads: dict[int, Measurer] = {}
-
-    def of(self, threads: int) -> Measurer:
-        """
-        Raises:
-            MeasurerError: none can be had.
-        """
-        if threads not in self._by_threads:
-            self._by_threads[threads] = Measurer(self._interpreter, threads, self._temporary)
-        return self._by_threads[threads]
-
-    def forget(self, threads: int) -> None:
-        """End one that died or hangs; `of` starts a new one."""
-        if (measurer := self._by_threads.pop(threads, None)) is not None:
-            measurer.close()
-
-    def pids(self) -> Iterator[int]:
-        return (measurer.pid for measurer in self._by_threads.values())
-
-    def close(self) -> None:
-        for threads in list(self._by_threads):
-            self.forget(threads)
-
-
-def _bootstrap() -> str:
+def _bootstrap(realtime_scheduling: bool) -> str:
     """Python source that runs the zygote in any interpreter with tvm: only the package `kernelwright` is lent to it."""
     root = str(Path(kernelwright.tuner.__file__ or "").parent.parent)
     return (
@@ -238,7 +232,7 @@ def _bootstrap() -> str:
         f"package = types.ModuleType('kernelwright'); package.__path__ = [{root!r}]\n"
         "sys.modules['kernelwright'] = package\n"
         "from kernelwright.tuner.search.zygote import main\n"
-        f"main({os.getpid()})\n"
+        f"main({os.getpid()}, {realtime_scheduling})\n"
     )
 
 

@@ -40,6 +40,29 @@ class OwnLoad:
         return max(0.0, average - self._own)
 
 
+class OrdinaryUse:
+    """How many cores processes of ordinary priority kept busy; niced ones, such as our own, are not counted. Linux."""
+
+    def __init__(self) -> None:
+        self._at, self._seconds = time.monotonic(), _ordinary_seconds()
+
+    def cores(self) -> float:
+        """Since the last call, or since this was made; 0 where it cannot be told."""
+        now, seconds = time.monotonic(), _ordinary_seconds()
+        used = (seconds - self._seconds) / max(now - self._at, 1e-3)
+        self._at, self._seconds = now, seconds
+        return max(0.0, used)
+
+
+def _ordinary_seconds() -> float:
+    """User and system time of all cores since the start, without that of niced processes."""
+    try:
+        user, _, system = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:4]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, AttributeError):
+        return 0.0
+
+
 def damped(average: float, used: float, passed: float) -> float:
     """A load average `passed` seconds later, in which `used` CPU seconds were worked."""
     kept = math.exp(-passed / AVERAGED_SECONDS)

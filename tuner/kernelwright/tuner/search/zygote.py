@@ -7,11 +7,12 @@ memory is short. The zygote itself never calls into tvm, so no tvm thread exists
 - `{"op": "check", "target", "limit"}`: can a tuning context be made here? `{"ok": true}` or `{"status", "detail"}`.
 - `{"op": "sample", "task", "target", "seed", "count", "known", "elites", "out", "limit"}`: the same answers; the programs
   are in the .npz file `out`.
-- `{"op": "build", "jobs": [{"id", "task", "target", "trace"}], "parallel", "limit"}`: for each job `{"id", "built"}` with
-  the seconds it took, or `{"id", "status", "detail"}`; then `{"done": true}`.
-- `{"op": "run", "id", "best", "repeats", "repeat_ms", "limit"}`: `{"id", "status", "seconds", "once", "waited"}` or
-  `{"id", "status", "detail"}`. A built job runs once.
-- `{"op": "drop"}`: `{"done": true}`; built jobs that will not run are ended.
+- `{"op": "build", "jobs": [{"id", "task", "target", "trace"}], "parallel", "limit", "cpu_limit"}`: for each job
+  `{"id", "built"}` with the seconds it took, or `{"id", "status", "detail"}`; then `{"done": true}`.
+- `{"op": "run", "id", "best", "threads", "realtime", "keep", "repeats", "repeat_ms", "limit"}`: `{"id", "status",
+  "seconds", "once", "waited"}` or `{"id", "status", "detail"}`. Each run is a fork of the built job's process, so that one
+  compilation serves several numbers of threads; with `keep` the job can run again.
+- `{"op": "drop"}`: `{"done": true}`; built jobs that will not run are ended, but those with a negative id.
 
 `status`: `ok`, `slow` (`once` is over five times `best`, seconds: not repeated), `crash`, `timeout`, `error`.
 """
@@ -21,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import math
 import os
 import select
 import signal
@@ -31,7 +33,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelwright.tuner.search import pinned
+from kernelwright.tuner.search import pinned, realtime
 
 CRASHES = tuple(
     getattr(signal, name) for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL") if hasattr(signal, name)
@@ -56,8 +58,8 @@ class Child:
     buffer: bytes = b""
 
 
-def main(parent: int) -> None:
-    """Serve until stdin ends. `parent`: the process to die with."""
+def main(parent: int, realtime_scheduling: bool = False) -> None:
+    """Serve until stdin ends. `parent`: the process to die with. `realtime_scheduling`: of all but compiling."""
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches us too; the parent decides
     output = os.fdopen(os.dup(1), "w")
@@ -80,6 +82,8 @@ def main(parent: int) -> None:
         )
         sys.exit(3)
     _write(output, {"hello": "kernelwright zygote", **pinned.versions(), "host_cpu": cpu})
+    if realtime_scheduling:
+        realtime.hold_cores()
     _Zygote(output).serve()
 
 
@@ -104,7 +108,8 @@ class _Zygote:
             elif operation == "drop":
                 self._drop()
                 self._answer({"done": True})
-        self._drop()
+        for child in self._built.values():
+            self._end(child)
 
     def _answer(self, message: Mapping[str, object]) -> None:
         _write(self._output, message)
@@ -115,7 +120,7 @@ class _Zygote:
         while jobs or running:
             while jobs and len(running) < request["parallel"]:
                 job = jobs.popleft()
-                child = self._fork(job["id"], lambda job=job: _candidate(job), request["limit"])  # type: ignore[misc]
+                child = self._fork(job["id"], lambda job=job: _candidate(job, request["cpu_limit"]), request["limit"])  # type: ignore[misc]
                 running[child.answers] = child
             left = max(0.0, min(child.deadline for child in running.values()) - time.monotonic())
             ready, _, _ = select.select(list(running), [], [], left)
@@ -137,7 +142,10 @@ class _Zygote:
         with contextlib.suppress(BrokenPipeError):  # it died while it waited: the answer is its exit status
             os.write(child.go, json.dumps(request).encode() + b"\n")
         answer = self._await(child)
-        self._end(child)
+        if request["keep"] and child.pid and answer["status"] != "timeout":
+            self._built[child.id] = child
+        else:
+            self._end(child)
         self._answer({**answer, "id": child.id})
 
     def _fork(self, identifier: int, work: Callable[[], Any], limit: float) -> Child:
@@ -167,6 +175,8 @@ class _Zygote:
             if not (part := os.read(child.answers, 1 << 16)):
                 _, status = os.waitpid(child.pid, 0)
                 child.pid = 0
+                if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
+                    return dict(LATE)
                 how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit status {status >> 8}"
                 return {"status": "crash", "detail": how}
             child.buffer += part
@@ -183,9 +193,8 @@ class _Zygote:
         os.close(child.go)
 
     def _drop(self) -> None:
-        for child in self._built.values():
-            self._end(child)
-        self._built.clear()
+        for identifier in [known for known in self._built if known >= 0]:
+            self._end(self._built.pop(identifier))
 
 
 # --- in a child ------------------------------------------------------------------------------------------------------
@@ -203,6 +212,7 @@ def die_with_parent(parent: int) -> None:
 
 def _become_child(parent: int, answers: int, go: int) -> None:
     die_with_parent(parent)
+    realtime.be_ordinary()
     for number in CRASHES:
         signal.signal(number, signal.SIG_DFL)  # tvm's own handler prints a backtrace, which takes it a minute
     with contextlib.suppress(OSError):
@@ -244,8 +254,8 @@ def _sample(request: Mapping[str, Any]) -> Any:
     yield {"ok": True}
 
 
-def _candidate(job: Mapping[str, Any]) -> Any:
-    """Builds, waits for the word to go, runs."""
+def _candidate(job: Mapping[str, Any], cpu_limit: float) -> Any:
+    """Builds, then runs each time it gets the word to go. `cpu_limit`: seconds of CPU that building may take."""
     import numpy as np
     import tvm
 
@@ -253,18 +263,65 @@ def _candidate(job: Mapping[str, Any]) -> Any:
     from kernelwright.tuner.search.tasks import task
 
     begun = time.monotonic()
-    if job["task"] == SENTINEL:
-        tensors, module = spaces.sentinel()
-    else:
-        tensors = expressions.tensors(task(job["task"]))
-        module = spaces.replay(expressions.prim_func(task(job["task"])), job["trace"]).mod
-    library = tvm.compile(module, target=tvm.target.Target(job["target"])).jit()
-    library.get_function("main")  # only now LLVM makes machine code
+    with _limited_cpu(cpu_limit):
+        if job["task"] == SENTINEL:
+            tensors, module = spaces.sentinel()
+        else:
+            tensors = expressions.tensors(task(job["task"]))
+            module = spaces.replay(expressions.prim_func(task(job["task"])), job["trace"]).mod
+        library = tvm.compile(module, target=tvm.target.Target(job["target"])).jit()
+        library.get_function("main")  # only now LLVM makes machine code
     yield {"built": time.monotonic() - begun}
-    go = json.loads(_line_of_stdin())
-    source = np.random.default_rng(0)
-    arrays = [source.standard_normal([int(n) for n in tensor.shape], dtype=np.float32) for tensor in tensors]
-    yield measured(library, [tvm.runtime.tensor(array) for array in arrays], go)
+    arguments: list[Any] = []
+    while True:
+        go = json.loads(_line_of_stdin())
+        if go["realtime"]:
+            realtime.hold_cores()
+        if not arguments:
+            source = np.random.default_rng(0)
+            shapes = [[int(extent) for extent in tensor.shape] for tensor in tensors]
+            arguments = [tvm.runtime.tensor(source.standard_normal(shape, dtype=np.float32)) for shape in shapes]
+        yield _run_apart(library, arguments, go)
+
+
+@contextlib.contextmanager
+def _limited_cpu(seconds: float) -> Any:
+    """End this process (SIGXCPU) when it has used so many seconds of CPU: a busy machine makes nothing late."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+
+
+def _run_apart(library: Any, arguments: Sequence[Any], go: Mapping[str, Any]) -> dict[str, Any]:
+    """The run in a fork of this process, so that tvm's threads start anew in the number wanted, and a crash is the run's."""
+    own = os.getpid()
+    result, result_in = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        die_with_parent(own)
+        try:
+            os.environ["TVM_NUM_THREADS"] = str(go["threads"])  # read when the first parallel loop starts the pool
+            if go["realtime"]:
+                realtime.hold_cores(go["threads"])
+            answer = measured(library, arguments, go)
+        except Exception as error:
+            answer = {"status": "error", "detail": f"{type(error).__name__}: {error}".strip()[:300]}
+        os.write(result_in, json.dumps(answer).encode())
+        os._exit(0)
+    os.close(result_in)
+    content = b""
+    while part := os.read(result, 1 << 16):
+        content += part
+    os.close(result)
+    _, status = os.waitpid(pid, 0)
+    if not content:
+        how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit status {status >> 8}"
+        return {"status": "crash", "detail": how}
+    found: dict[str, Any] = json.loads(content)
+    return found
 
 
 def _line_of_stdin() -> bytes:
