@@ -38,6 +38,7 @@ def _term(form: NormalForm, e: ast.expr, plain: bool) -> Node:
 
 
 FLOAT32 = "dtype(name='float32')"
+HALF = "dtype(name='float16')"
 MIN = f"finfo_min({FLOAT32})"
 SCALE = "attribute(path='scale', kind='number')"
 SPLIT = "unflatten(x, b, h, dim=0)"
@@ -175,6 +176,22 @@ REWRITES: dict[str, list[tuple[str, str | None]]] = {
         (f"size(unflatten({THREE}, b, h, dim=0), dim=-3)", "h"),
         (f"size(unflatten({THREE}, b, h, dim=0), dim=-1)", f"size({THREE}, dim=-1)"),
         (f"size({SPLIT}, dim=-3)", None),
+    ],
+    "clamped_mask_is_a_clamped_sum": [
+        (f"add(matmul(q, k), clamp(m, {MIN}, None))", f"maximum(add(matmul(q, k), m), {MIN})"),
+        (f"add(a, clamp(m, {MIN}, None))", None),
+        (f"add(matmul(q, k), clamp(m, {MIN}, 0))", None),
+    ],
+    "least_number_has_one_form": [(f"maximum({MIN}, matmul(q, k))", f"maximum(matmul(q, k), {MIN})")],
+    "clamp_of_an_optional_sum": [
+        (f"choose(c, matmul(q, k), maximum(add(matmul(q, k), m), {MIN}))",
+         f"maximum(choose(c, matmul(q, k), add(matmul(q, k), m)), {MIN})"),
+        (f"choose(c, a, maximum(add(matmul(q, k), m), {MIN}))", None),
+    ],
+    "upcast_for_one_type": [
+        (f"choose(equal(dtype_of(x), {HALF}), cast(softmax(cast(x, {FLOAT32}), dim=-1), {HALF}), a)",
+         f"choose(equal(dtype_of(x), {HALF}), softmax(x, dim=-1), a)"),
+        (f"choose(equal(dtype_of(x), {FLOAT32}), cast(softmax(cast(x, {FLOAT32}), dim=-1), {HALF}), a)", None),
     ],
     "added_axis_dropped_again": [("squeeze(unsqueeze(a, dim=0), dim=0)", "a")],
 }  # fmt: skip

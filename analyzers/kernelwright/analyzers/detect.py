@@ -221,7 +221,7 @@ class Detector:
             user = self._outside_user(output, region, assumptions)
             if user is None:
                 return None
-            extra = self._condition_without(output, region, assumptions)
+            extra = self._condition_without(output, region, assumptions, user)
             if extra is None:
                 return self._described(user)
             assumptions.update(extra)
@@ -274,10 +274,11 @@ class Detector:
         return order
 
     def _condition_without(
-        self, output: Node, region: set[Node], assumptions: Mapping[Node, bool]
+        self, output: Node, region: set[Node], assumptions: Mapping[Node, bool], user: tuple[Node, Node]
     ) -> dict[Node, bool] | None:
-        """A condition on arguments under which nothing outside reads the region any more."""
+        """A condition under which nothing outside reads the region any more; else one under which `user` does not."""
         tried: set[Node] = set()
+        partial: dict[Node, bool] | None = None
         inner = self._inner_values(output, region)
         for node in self._reachable(output, assumptions):
             if node.operation != "choose":
@@ -289,9 +290,13 @@ class Detector:
             tried.add(atom)
             for value in (False, True):
                 extended = {**assumptions, atom: value}
-                if self._outside_user(output, region, extended) is None and output in self._reachable(output, extended):
+                if output not in (reachable := self._reachable(output, extended)):
+                    continue
+                if self._outside_user(output, region, extended) is None:
                     return {atom: value}
-        return None
+                if user[0] not in reachable and partial is None:
+                    partial = {atom: value}
+        return partial
 
     def _described(self, user: tuple[Node, Node]) -> str:
         node, operand = user

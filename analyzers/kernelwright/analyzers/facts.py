@@ -163,7 +163,13 @@ def element_type(form: NormalForm, node: Node, depth: int = 0) -> Node:
         return itself
     if node.operation == "cast":
         return node.inputs[1]
+    if node.operation == "item" and node.inputs[0].operation in ("unbind", "chunk", "split"):
+        return element_type(form, node.inputs[0].inputs[0], depth + 1)
+    if node.operation == "choose":
+        first, second = (element_type(form, arm, depth + 1) for arm in node.inputs[1:])
+        return first if first is second else itself
     if node.operation in (
+        "pick",
         "matmul",
         "softmax",
         "permute",
@@ -178,7 +184,7 @@ def element_type(form: NormalForm, node: Node, depth: int = 0) -> Node:
         "rms_norm",
     ):
         return element_type(form, node.inputs[0], depth + 1)
-    if node.operation in ("mul", "add", "pow", "where", "tanh", "exp", "sigmoid", "erf"):
+    if node.operation in ("mul", "add", "pow", "where", "maximum", "tanh", "exp", "sigmoid", "erf"):
         operands = node.inputs[1:] if node.operation == "where" else node.inputs
         tensors = [o for o in operands if not is_scalar(o)]
         contraction = next((o for o in tensors if holds_product(o)), None)
@@ -193,4 +199,8 @@ def holds_product(node: Node) -> bool:
     """True for a matrix product, scaled or not: the scores of an attention."""
     if node.operation == "matmul":
         return True
-    return node.operation in ("mul", "add", "where") and any(holds_product(operand) for operand in node.inputs)
+    if node.operation in ("cast", "flatten", "unflatten"):
+        return holds_product(node.inputs[0])
+    return node.operation in ("mul", "add", "where", "maximum") and any(
+        holds_product(operand) for operand in node.inputs
+    )

@@ -65,7 +65,8 @@ class Matcher:
             yield from self._bind(str(pattern.attribute("name")), node, state)
             return
         matched = False
-        if node.operation in ("add", "mul") and pattern.operation not in ("add", "mul", "constant"):
+        looser = ("add", "constant") if node.operation == "add" else ("add", "mul", "constant")
+        if node.operation in ("add", "mul") and pattern.operation not in looser:
             without = self._without_optional(node, state)
             if without is not None:
                 yield from self._match(pattern, without[0], without[1], depth)
@@ -110,7 +111,10 @@ class Matcher:
             # The kernel's text selects by it: it must be there.
             condition, first, second = node.inputs
             for arm, other, value in ((first, second, True), (second, first, False)):
-                if other is self.form.constant(True) and state[1].get(condition, value) is value:
+                if (
+                    other in (self.form.constant(True), self.form.constant(0))
+                    and state[1].get(condition, value) is value
+                ):
                     yield {**state[0], name: arm}, {**state[1], condition: value}
                     return
         if not _fits(kind, node):
@@ -266,7 +270,8 @@ class Matcher:
 
     def _may_be_bound(self, name: str, part: Node) -> bool:
         """True for a term that the variable can take with the condition in it."""
-        return self._may_be_passed(part) or (self.parameters[name].kind == "number" and is_scalar(part))
+        kind = self.parameters[name].kind
+        return self._may_be_passed(part) or kind == "added" or (kind == "number" and is_scalar(part))
 
     def _may_be_passed(self, part: Node) -> bool:
         """True for a term that is absent exactly where an argument is None: the kernel takes None for it."""

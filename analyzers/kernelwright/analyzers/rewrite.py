@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.architecture.node import walk
-from kernelwright.analyzers.assumptions import specialised
+from kernelwright.analyzers.assumptions import decided, specialised
 from kernelwright.analyzers.backends.torch.emit import (
     Unprintable,
     condition_text,
@@ -303,7 +303,10 @@ class _Rewriter(CallWriter):
         inside = {s for statement in moved for s in ast.walk(statement) if isinstance(s, ast.stmt)}
         for effect in self.translation.program.effects:
             origin = self.translation.origins.get(effect)
-            if origin is not None and origin.statement in inside and effect.operation != "raise":
+            if origin is None or origin.statement not in inside or effect.operation == "raise":
+                continue
+            conditional = effect.operation == "choose"
+            if not conditional or decided(self.detector.normal[effect.inputs[0]], self.site.assumptions) is not False:
                 raise NoEdit("something else happens among the operations that would be replaced")
         for statement in inside - {self.statement}:
             if isinstance(statement, ast.Return | ast.Break | ast.Continue | ast.Yield | ast.FunctionDef):

@@ -137,6 +137,21 @@ def softmax_in_float32_and_back(f: NormalForm, n: Node) -> Node | None:
     return f.make("softmax", (x,), softmax.attributes) if element_type(f, x) is target else None
 
 
+@rewrite("choose")
+def upcast_for_one_type(f: NormalForm, n: Node) -> Node | None:
+    """softmax(x.float()).to(t) where the type of x is t, is softmax(x) up to rounding (T10)"""
+    condition, arm, other = n.inputs
+    if condition.operation != "equal" or arm.operation != "cast" or arm.inputs[1] is not condition.inputs[1]:
+        return None
+    softmax = arm.inputs[0]
+    if softmax.operation != "softmax" or softmax.inputs[0].operation != "cast":
+        return None
+    x, upcast = softmax.inputs[0].inputs
+    if upcast.attribute("name") != "float32" or element_type(f, x) is not condition.inputs[0]:
+        return None
+    return f.build("choose", condition, f.make("softmax", (x,), softmax.attributes), other)
+
+
 @rewrite("cast")
 def dropout_commutes_with_a_cast(f: NormalForm, n: Node) -> Node | None:
     """cast(dropout(x)) = dropout(cast(x)) in distribution"""
@@ -166,15 +181,13 @@ def _weights_without_cast(f: NormalForm, weights: Node, own: Node) -> Node | Non
             return None
         operands = [new or old for new, old in zip(uncast, weights.inputs[first:], strict=True)]
         return f.make(weights.operation, (*weights.inputs[:first], *operands), weights.attributes)
-    if weights.operation != "cast" or weights.inputs[1] is not own:
+    if weights.operation != "cast":
         return None
-    inner = weights.inputs[0]
-    if (
-        inner.operation == "softmax"
-        and inner.inputs[0].operation == "cast"
-        and inner.inputs[0].inputs[1].attribute("name") == "float32"
-    ):
-        inner = f.make("softmax", (inner.inputs[0].inputs[0],), inner.attributes)
+    inner, target = weights.inputs
+    if target is not own and not (inner.operation == "softmax" and target is element_type(f, inner.inputs[0])):
+        return None
+    if inner.operation == "softmax":
+        inner = f.make("softmax", (_without_upcast(f, inner.inputs[0]),), inner.attributes)
     if inner.operation != "softmax":
         return None
     # The kernel takes one type for all: that of the scores must not be another one for sure.
@@ -182,6 +195,16 @@ def _weights_without_cast(f: NormalForm, weights: Node, own: Node) -> Node | Non
     if scores is not own and not (scores.operation == own.operation == "dtype_of"):
         return None
     return inner
+
+
+def _without_upcast(f: NormalForm, scores: Node) -> Node:
+    """Scores that were brought to float32 on the way to the softmax, as they were: the kernel does that itself (T10)."""
+    if scores.operation == "cast" and scores.inputs[1].attribute("name") == "float32":
+        return _without_upcast(f, scores.inputs[0])
+    if scores.operation in ("add", "where") and holds_product(scores):
+        operands = tuple(_without_upcast(f, o) if holds_product(o) else o for o in scores.inputs)
+        return f.make(scores.operation, operands, scores.attributes)
+    return scores
 
 
 @rewrite("dtype_of")
@@ -270,15 +293,59 @@ def adding_the_minimum_is_filling_with_it(f: NormalForm, n: Node) -> Node | None
         return None
     condition, a, b = masks[0].inputs
     rest = f.make("add", scores, ()) if len(scores) > 1 else scores[0]
-    filled = f.build("where", condition, *((a, rest) if number(b) == 0 else (rest, b)))
+
+    def with_scores(arm: Node) -> Node:
+        if arm.operation == "finfo_min":
+            return arm
+        return rest if number(arm) == 0 else f.build("add", rest, arm)
+
+    filled = f.build("where", condition, with_scores(a), with_scores(b))
     others = tuple(t for t in n.inputs if t is not masks[0] and t not in scores)
     # Another mask stays a term of its own: added to the minimum it is not absorbed where both masks hide a key.
     return f.make("add", (filled, *others), ()) if others else filled
 
 
 def _is_fill(node: Node) -> bool:
-    _, a, b = node.inputs
-    return (a.operation == "finfo_min" and number(b) == 0) or (b.operation == "finfo_min" and number(a) == 0)
+    _, *arms = node.inputs
+    return sum(arm.operation == "finfo_min" for arm in arms) == 1 and not any(holds_product(arm) for arm in arms)
+
+
+@rewrite("add")
+def clamped_mask_is_a_clamped_sum(f: NormalForm, n: Node) -> Node | None:
+    """s + max(m, min) = max(s + m, min): the least finite number absorbs any score it is added to (T06)"""
+    clamped = [t for t in n.inputs if t.operation == "clamp" and _clamps_to_the_minimum(t)]
+    rest = tuple(t for t in n.inputs if t not in clamped)
+    if len(clamped) != 1 or not any(holds_product(t) for t in rest):
+        return None
+    least = f.build("finfo_min", f.build("dtype", name="float32"))
+    return f.build("maximum", f.make("add", (*rest, clamped[0].inputs[0]), ()), least)
+
+
+def _clamps_to_the_minimum(node: Node) -> bool:
+    _, least, most = node.inputs
+    return least.operation == "finfo_min" and most.operation == "constant" and most.attribute("value") is None
+
+
+@rewrite("maximum")
+def least_number_has_one_form(f: NormalForm, n: Node) -> Node | None:
+    """The least number of the scores' own type, second"""
+    a, b = n.inputs
+    if a.operation == "finfo_min" and holds_product(b):
+        return f.build("maximum", b, a)
+    if b.operation == "finfo_min" and b.inputs[0].operation == "dtype_of" and holds_product(a):
+        return f.build("maximum", a, f.build("finfo_min", f.build("dtype", name="float32")))
+    return None
+
+
+@rewrite("choose")
+def clamp_of_an_optional_sum(f: NormalForm, n: Node) -> Node | None:
+    """s if c else max(s + m, min) = max(s if c else s + m, min): scores are not -inf by themselves"""
+    condition, *arms = n.inputs
+    clamped = [arm for arm in arms if arm.operation == "maximum" and arm.inputs[1].operation == "finfo_min"]
+    if len(clamped) != 1 or not all(holds_product(arm) for arm in arms):
+        return None
+    inner = [arm.inputs[0] if arm is clamped[0] else arm for arm in arms]
+    return f.build("maximum", f.build("choose", condition, *inner), clamped[0].inputs[1])
 
 
 @rewrite("full")

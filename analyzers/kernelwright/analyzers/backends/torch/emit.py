@@ -158,6 +158,8 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
         return f"{inner(node.inputs[0])} is None"
     if operation == "equal":
         return f"{parenthesised(inner(node.inputs[0]), 'add')} == {parenthesised(inner(node.inputs[1]), 'add')}"
+    if operation == "logical_and":
+        return " and ".join(parenthesised(inner(part), "not") for part in node.inputs)
     if operation == "logical_not":
         return _negation(node.inputs[0], inner)
     if operation == "pow":

@@ -95,6 +95,20 @@ for _name, _names, _method in (
     row(_names, "input other", _two(_name), _method)
 
 
+_SURELY_TENSORS = frozenset({"matmul", "mul", "add", "softmax", "where", "full", "reshape", "cast", "expand"})
+
+
+def _larger(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
+    """torch.max of two tensors; with an axis, or a value that may be one, it is something else."""
+    other = tensor(a["other"], "other")
+    if other.operation not in _SURELY_TENSORS and other.attribute("target") != "torch.tensor":
+        raise NotUnderstood("max() with a value that may be an axis")
+    return g.node("maximum", tensor(a["input"], "x"), other)
+
+
+row("torch.max", "input other", _larger, "max")
+
+
 def _batched(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
     """bmm takes three axes and nothing else."""
     left, right = tensor(a["input"], "a"), tensor(a["mat2"], "b")

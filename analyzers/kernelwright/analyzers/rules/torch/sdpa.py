@@ -69,6 +69,28 @@ def kernel_kept_and_added(q, k, v, keep, mask, p, scale):
     )
 
 
+def definition_clamped(q, k, v, mask: Kept, p: Any = 0, scale: Number = 1):
+    scores = torch.maximum(q @ k.transpose(-2, -1) * scale + mask, torch.finfo(torch.float32).min)
+    return torch.dropout(torch.softmax(scores, dim=-1), p, True) @ v
+
+
+def kernel_clamped(q, k, v, mask, p, scale):
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask.clamp(min=torch.finfo(q.dtype).min), dropout_p=p, scale=scale
+    )
+
+
+def definition_added_and_filled(q, k, v, drop: Kept, mask: Added, p: Any = 0, scale: Number = 1):
+    scores = torch.where(drop, torch.finfo(torch.float32).min, q @ k.transpose(-2, -1) * scale + mask)
+    return torch.dropout(torch.softmax(scores, dim=-1), p, True) @ v
+
+
+def kernel_added_and_filled(q, k, v, drop, mask, p, scale):
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=torch.where(drop, torch.finfo(q.dtype).min, mask), dropout_p=p, scale=scale
+    )
+
+
 def definition_boolean(q, k, v, keep: Mask, p: Any = 0, scale: Number = 1):
     scores = torch.where(keep, q @ k.transpose(-2, -1) * scale, -math.inf)
     return torch.dropout(torch.softmax(scores, dim=-1), p, True) @ v
