@@ -86,7 +86,7 @@ def analyse(text: str, path: str, settings: Settings = Settings()) -> FileAnalys
     for offer in _file_offers(scope, [r for r in chosen if r.finder in FILE_FINDERS], settings):
         collected.add(offer)
     rest = [r for r in chosen if r.finder not in FILE_FINDERS]
-    for function in source.functions:
+    for function in source.functions if rest else ():
         if not _worth_translating(function) or _is_compiled_apart(scope, function):
             continue
         try:

@@ -153,9 +153,29 @@ def _unequal(
         return None if rule.tier in ("advice", "bug") else "an unchecked edit may only be advice"
     if finding.check == "keywords":
         return _keywords_difference(source, finding.edits)
+    if finding.check == "names":
+        return _names_difference(source, finding.edits)
     if translation is None:
         return "no function to compare"
     return _difference_after(translation, finding.edits, resolver)
+
+
+def _names_difference(source: SourceFile, edits: Iterable[TextEdit]) -> str | None:
+    """None where the edited text is the old one but for the name of a single attribute."""
+    try:
+        edited = parse_source(apply_edits(source.text, edits), source.path)
+    except SourceError as error:
+        return f"the edited text does not parse: {error}"
+    olds, news = list(ast.walk(source.tree)), list(ast.walk(edited.tree))
+    pairs = zip(olds, news, strict=False)
+    changed = [
+        (a, b) for a, b in pairs if isinstance(a, ast.Attribute) and isinstance(b, ast.Attribute) and a.attr != b.attr
+    ]
+    if len(olds) != len(news) or len(changed) != 1:
+        return "the edit changes more than one name"
+    old, new = changed[0]
+    new.attr = old.attr
+    return None if ast.dump(source.tree) == ast.dump(edited.tree) else "the edit changes more than one name"
 
 
 def _keywords_difference(source: SourceFile, edits: Iterable[TextEdit]) -> str | None:

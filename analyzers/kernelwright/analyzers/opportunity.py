@@ -18,9 +18,10 @@ Numerics = Literal["E", "T", "S"]
 """E: same to rounding. T: within the dtype's tolerance. S: the semantics change."""
 
 
-Check = Literal["same program", "keywords", "none"]
+Check = Literal["same program", "keywords", "names", "none"]
 """How the edited text is checked before it is offered. same program: `same_program.difference` of the edited function.
 keywords: the syntax tree is the old one but for keyword arguments of one call, whose effect the finder has proven.
+names: the tree is the old one but for one attribute's name (`no_grad`), likewise.
 none: the edit is not checked; only rules of the tiers advice and bug may say so, and the card tells it."""
 
 

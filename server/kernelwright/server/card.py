@@ -68,6 +68,8 @@ def _verified(opportunity: Opportunity, numbers: Numbers, proof: Proof | None) -
         return ("nothing: this is advice in words, not an edit",)
     if opportunity.check == "none":
         return ("the edit is not shown to be the same program: read it before you keep it",)
+    if opportunity.check == "names":
+        return ("✓ the edit changes one name and nothing else",)
     if opportunity.check == "keywords":
         return ("✓ the edit changes keyword arguments of one call and nothing else",)
     return verification_lines(numbers, proof)
