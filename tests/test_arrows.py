@@ -98,3 +98,11 @@ def test_what_the_server_loads_of_the_tuner_leads_to_no_framework(module: str) -
         assert not roots(found) & FRAMEWORKS, f"{module} reaches {name}, which imports {roots(found) & FRAMEWORKS}"
         todo += [n for n in found if n in everything]
     assert f"kernelwright.tuner.{module}" in seen
+
+
+def test_the_runtime_that_user_programs_import_knows_none_of_the_rooms() -> None:
+    root = ROOT / "tuner" / "runtime" / "kernelwright" / "runtime"
+    modules = {f"kernelwright.runtime.{path.stem}": path for path in root.glob("*.py")}
+    assert len(modules) > 3
+    for name, path in modules.items():
+        assert not roots(imports(path, name)) & {"kernelwright.tuner", "kernelwright.analyzers", "kernelwright.server"}
