@@ -85,7 +85,7 @@ def analyse(text: str, path: str, settings: Settings = Settings()) -> FileAnalys
     collected = _Collected()
     for offer in _file_offers(scope, [r for r in chosen if r.finder in FILE_FINDERS], settings):
         collected.add(offer)
-    rest = [r for r in chosen if r.finder not in FILE_FINDERS]
+    rest = [r for r in chosen if r.variants or r.finder in FUNCTION_FINDERS]
     for function in source.functions if rest else ():
         if not _worth_translating(function) or _is_compiled_apart(scope, function):
             continue

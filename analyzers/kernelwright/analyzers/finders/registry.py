@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from kernelwright.analyzers.finders import activations, folding, products, projections, residual_norms, rotary
 from kernelwright.analyzers.finders.attention_modules import mha_need_weights
 from kernelwright.analyzers.finders.finding import FileFinder, FunctionFinder
 from kernelwright.analyzers.finders.inference import inference_mode
 from kernelwright.analyzers.finders.training import fused_optimizer, non_blocking, zero_grad
 
-FUNCTION_FINDERS: dict[str, FunctionFinder] = {"mha-need-weights": mha_need_weights}
+FUNCTION_FINDERS: dict[str, FunctionFinder] = {
+    "addmm": products.addmm,
+    "conv-bn-fold": folding.conv_bn_in_forward,
+    "dropout-add-norm": residual_norms.dropout_add_norm,
+    "glu-fuse": projections.glu_fuse,
+    "linear-act": activations.linear_act,
+    "linear-bn": folding.linear_bn_in_forward,
+    "mha-need-weights": mha_need_weights,
+    "qkv-fuse": projections.qkv_fuse,
+    "rope-fuse": rotary.rope_fuse,
+}
 """Called once for each function that is translated."""
 
 FILE_FINDERS: dict[str, FileFinder] = {
+    "conv-bn-fold": folding.conv_bn_in_sequence,
     "fused-optimizer": fused_optimizer,
     "inference-mode": inference_mode,
+    "linear-bn": folding.linear_bn_in_sequence,
     "non-blocking": non_blocking,
     "zero-grad": zero_grad,
 }
-"""Called once a file. Each begins with a cheap test of the text: it runs on every file someone types in."""
+"""Called once a file. Each begins with a cheap test of the text: it runs on every file someone types in. A name in both
+tables is looked for in both ways."""
