@@ -53,6 +53,8 @@ REWRITES: dict[str, list[tuple[str, str | None]]] = {
     "power_of_a_power": [("pow(pow(a, -1), 2)", "pow(a, -2)"), ("pow(pow(a, 2), 3)", "pow(a, 6)")],
     "power_of_a_scaled_value": [("pow(mul(4, a), 0.5)", "mul(2, pow(a, 0.5))")],
     "logistic_written_out": [("pow(add(1, exp(mul(-1, a))), -1)", "sigmoid(a)")],
+    "softplus_written_out": [("log(add(1, exp(a)))", "softplus(a)"), ("log(add(2, exp(a)))", None)],
+    "log_of_a_softmax": [("log(softmax(a, dim=-1))", "log_softmax(a, dim=-1)")],
     "product_in_order": [
         ("mul(b, a)", "mul(a, b)"),
         ("mul(a, a)", "pow(a, 2)"),

@@ -684,6 +684,45 @@ def test_t23_a_sigmoid_of_a_scaled_input_is_neither_gelu_nor_silu(factor: str) -
     assert not reasons(source(f"def f({arguments}):\n    return x * torch.sigmoid({factor} * x)\n"))
 
 
+@pytest.mark.parametrize("magnitude", [1.0, 1e-3, 30.0])
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("x * torch.tanh(F.softplus(x))", "F.mish(x)"),
+        ("x * torch.tanh(torch.log(1 + torch.exp(x)))", "F.mish(x)"),
+        ("x * torch.log1p(torch.exp(x)).tanh()", "F.mish(x)"),
+        ("x * F.hardtanh(x + 3, 0.0, 6.0) / 6", "F.hardswish(x)"),
+        ("x * F.relu6(x + 3.0) * (1 / 6)", "F.hardswish(x)"),
+        ("F.hardsigmoid(x) * x", "F.hardswish(x)"),
+        ("x * torch.clamp(3 + x, min=0, max=6).div(6)", "F.hardswish(x)"),
+    ],
+)
+def test_t22_mish_and_hardswish_are_told_by_their_constants(formula: str, expected: str, magnitude: float) -> None:
+    text = source(f"def f(x):\n    return {formula}\n")
+    # In half precision some x is exactly 3, where clamp's gradient is the one from the left and hardswish's that from the right.
+    half = Case(magnitude=magnitude, dtype=torch.bfloat16, gradients=False)
+    assert expected in fixed_and_same(text, Case(magnitude=magnitude), half)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "x * torch.tanh(F.softplus(x, 2.0))",
+        "x * torch.tanh(torch.log(1 + torch.exp(-x)))",
+        "x * torch.tanh(torch.log(2 + torch.exp(x)))",
+        "torch.tanh(F.softplus(x))",
+        "x * torch.log1p(x.exp() + 1).tanh()",
+        "x * F.relu6(x + 3) / 3",
+        "x * F.relu6(x + 2) / 6",
+        "x * F.hardtanh(x + 3) / 6",
+        "x * torch.clamp(x + 3, max=6) / 6",
+        "(x + 3) * torch.clamp(x + 3, 0, 6) / 6",
+    ],
+)
+def test_t22_other_softplus_and_clamps_are_other_functions(formula: str) -> None:
+    assert not reasons(source(f"def f(x):\n    return {formula}\n"))
+
+
 def test_t23_a_slope_kept_on_the_module_is_no_silu() -> None:
     text = source(
         """

@@ -188,7 +188,7 @@ class Detector:
             guard = instantiate(self.form, variant.guard_program, match.bindings)
             if self.form.build("logical_not", guard) in path:
                 return True
-        operation = rule.kernel.rpartition(".")[2]
+        operation = (variant.kernel_name or rule.kernel).rpartition(".")[2]
         calls = [o.statement for n, o in self.translation.origins.items() if n.operation == operation]
         return any(is_alternative(self.translation.function.node.body, call, statement) for call in calls)
 

@@ -68,9 +68,10 @@ def offer_of_site(detector: Detector, site: Site, settings: Surroundings) -> Off
     variant = site.variant.name or "plain"
     function = translation.function
     class_name = function.qualified_name.rpartition(".")[0] or None
-    message = rule.message.format(variant=variant)
+    message = rule.message.format(variant=variant, kernel=(site.variant.kernel_name or rule.kernel).rpartition(".")[2])
     assumed = [c.text for c in conditions if c.state == "assumed"]
-    title = f"Use {rule.kernel.replace('torch.nn.functional.', 'F.')}"
+    kernel = site.variant.kernel_name or rule.kernel
+    title = f"Use {kernel.replace('torch.nn.functional.', 'F.')}"
     if guard is not None:
         title += " where the guard allows"
     if assumed:
@@ -87,7 +88,7 @@ def offer_of_site(detector: Detector, site: Site, settings: Surroundings) -> Off
         span,
         tier,
         conditions,
-        rule.kernel,
+        kernel,
         rule.numerics,
         message,
         title,

@@ -101,6 +101,24 @@ def logistic_written_out(f: NormalForm, n: Node) -> Node | None:
     return f.build("sigmoid", f.build("mul", f.constant(-1), exponential.inputs[0]))
 
 
+@rewrite("log")
+def softplus_written_out(f: NormalForm, n: Node) -> Node | None:
+    """log(1 + exp(a)) = softplus(a)"""
+    if n.inputs[0].operation != "add" or len(n.inputs[0].inputs) != 2:
+        return None
+    one, exponential = n.inputs[0].inputs
+    if number(one) != 1 or exponential.operation != "exp":
+        return None
+    return f.build("softplus", exponential.inputs[0])
+
+
+@rewrite("log")
+def log_of_a_softmax(f: NormalForm, n: Node) -> Node | None:
+    """log(softmax(a)) = log_softmax(a), which does not underflow"""
+    inner = n.inputs[0]
+    return f.make("log_softmax", inner.inputs, inner.attributes) if inner.operation == "softmax" else None
+
+
 @rewrite("mul")
 def product_in_order(f: NormalForm, n: Node) -> Node | None:
     """Products are flat and sorted, equal factors are powers, constants are one constant in front, 1 is dropped."""

@@ -57,6 +57,19 @@ class Variant:
     guard_program: Program | None = None
     required: frozenset[str] = frozenset()
 
+    @property
+    def kernel_name(self) -> str | None:
+        """The qualified name of the function of `torch.nn.functional` that the kernel's expression calls first."""
+        for node in ast.walk(self.expression):
+            function = node.func if isinstance(node, ast.Call) else None
+            if (
+                isinstance(function, ast.Attribute)
+                and isinstance(function.value, ast.Name)
+                and function.value.id == "F"
+            ):
+                return f"torch.nn.functional.{function.attr}"
+        return None
+
 
 @dataclass(frozen=True)
 class Example:

@@ -65,6 +65,40 @@ for _name in ("sqrt", "exp", "log", "tanh", "erf"):
     row(f"math.{_name}", "input", _of_number(_name))
 row("numpy.sqrt", "input", _of_number("sqrt"))
 row(f"{_F}softplus", "input", one("softplus"))
+
+
+def _clamped(offset: float, low: float, high: float, divisor: float) -> Build:
+    """clamp(x + offset, low, high) / divisor"""
+
+    def build(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
+        if a.get("inplace") is not None and flag(a["inplace"], False):
+            raise NotUnderstood("an activation in place")
+        x = tensor(a["input"], "x")
+        shifted = g.binary("add", x, g.constant(offset)) if offset else x
+        bounds = [
+            tensor(a[k], k) if a.get(k) is not None else g.constant(v)
+            for k, v in zip(_BOUNDS, (low, high), strict=True)
+        ]
+        clamped = g.node("clamp", shifted, *bounds)
+        return g.binary("div", clamped, g.constant(divisor)) if divisor != 1 else clamped
+
+    return build
+
+
+_BOUNDS = ("min_val", "max_val")
+row(f"{_F}relu6", "input inplace?", _clamped(0, 0, 6, 1))
+row(f"{_F}hardsigmoid", "input inplace?", _clamped(3, 0, 6, 6))
+row(f"{_F}hardtanh", "input min_val? max_val? inplace?", _clamped(0, -1, 1, 1))
+
+
+def _log1p(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
+    x = tensor(a["input"], "x")
+    if x.operation != "exp":
+        raise NotUnderstood("log1p of anything but exp")
+    return g.unary("softplus", x.inputs[0])
+
+
+row("torch.log1p", "input", _log1p, "log1p")
 row(
     "torch.square",
     "input",

@@ -56,8 +56,25 @@ for _class, _operation in (
     ("ReLU", "relu"),
 ):
     _LAYERS[_class] = ("inplace?", _unary(_operation))
-for _class, _operation in (("Tanh", "tanh"), ("Sigmoid", "sigmoid")):
+for _class, _operation in (("Tanh", "tanh"), ("Sigmoid", "sigmoid"), ("Softplus", "softplus")):
     _LAYERS[_class] = ("", _unary(_operation))
+
+
+def _clamped(offset: float, high: float, divisor: float) -> Call:
+    """clamp(x + offset, 0, high) / divisor; in place it is the same value, but the argument changes too."""
+
+    def call(g: Graph, layer: LayerValue, a: Arguments, x: Node) -> Node:
+        if "inplace" in a and static(a["inplace"], "inplace"):
+            raise NotUnderstood("an activation in place")
+        shifted = g.binary("add", x, g.constant(offset)) if offset else x
+        clamped = g.node("clamp", shifted, g.constant(0), g.constant(high))
+        return g.binary("div", clamped, g.constant(divisor)) if divisor != 1 else clamped
+
+    return call
+
+
+_LAYERS["ReLU6"] = ("inplace?", _clamped(0, 6, 1))
+_LAYERS["Hardsigmoid"] = ("inplace?", _clamped(3, 6, 6))
 
 
 def _softmax(operation: str) -> Call:
