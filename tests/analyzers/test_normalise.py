@@ -55,6 +55,7 @@ REWRITES: dict[str, list[tuple[str, str | None]]] = {
     "logistic_written_out": [("pow(add(1, exp(mul(-1, a))), -1)", "sigmoid(a)")],
     "softplus_written_out": [("log(add(1, exp(a)))", "softplus(a)"), ("log(add(2, exp(a)))", None)],
     "log_of_a_softmax": [("log(softmax(a, dim=-1))", "log_softmax(a, dim=-1)")],
+    "rank_that_is_known": [("rank(permute(a, dims=(0, 2, 1)))", "3"), ("rank(a)", None)],
     "product_in_order": [
         ("mul(b, a)", "mul(a, b)"),
         ("mul(a, a)", "pow(a, 2)"),
@@ -133,7 +134,8 @@ REWRITES: dict[str, list[tuple[str, str | None]]] = {
         ("greater(a, b)", "less(b, a)"),
         ("greater_equal(a, b)", "less_equal(b, a)"),
     ],
-    "comparison_with_a_constant_last": [("equal(0, a)", "equal(a, 0)"), ("equal(less(a, b), False)", "logical_not(less(a, b))")],
+    "comparison_with_a_constant_last": [("equal(0, a)", "equal(a, 0)"), ("equal(2, 2.0)", "True"),
+        ("equal(less(a, b), False)", "logical_not(less(a, b))")],
     "mask_without_a_negation": [("where(logical_not(m), a, b)", "where(m, b, a)")],
     "large_negative_fill_is_the_minimum": [("where(m, -1e9, matmul(a, b))", f"where(m, {MIN}, matmul(a, b))")],
     "full_of_one_number": [("full(3, dtype='float32')", "3")],

@@ -77,6 +77,9 @@ ARGUMENTS = {
     "query": heads(False),
     "key": heads(True),
     "value": heads(True),
+    "logits": lambda case: torch.randn(6, 8) * case.magnitude,
+    "target": lambda case: torch.tensor([0, 7, 2, 2, 5, 1]),
+    "weight": lambda case: torch.rand(8) + 0.5,
     "hidden_states": lambda case: torch.randn(2, case.length, 8),
     "padding": lambda case: torch.rand(2, 1, case.length, case.keys) < 0.3,
     "mask": lambda case: (None, torch.randn(2, 1, case.length, case.keys)),
@@ -114,7 +117,9 @@ def test_a_rule_file_is_complete(rule: Rule) -> None:
     assert rule.title.endswith(".") and len(rule.title) <= 120
     assert set(rule.conditions) <= set(PREDICATES)
     for variant in rule.variants:
-        assert set(rule.shapes) | {"p", "scale", "eps"} >= {p.name for p in variant.parameters}
+        assert set(rule.shapes) | {"p", "scale", "eps", "ignore_index", "reduction"} >= {
+            p.name for p in variant.parameters
+        }
 
 
 # ---- rule files that cannot be used say why

@@ -1018,3 +1018,73 @@ def test_a_layer_in_a_container_is_written_by_its_place() -> None:
         ).lstrip("\n")
     )
     assert "dropout_p=self.attend[1].p if self.attend[1].training else 0.0" in fixed_and_same(text, Case())
+
+
+# ---- T26, T50 losses: reductions, ignored targets, logarithms that underflow
+
+LOGITS = {
+    "x": lambda case: torch.randn(6, 8) * case.magnitude,
+    "deep": lambda case: torch.randn(6, 8, 3) * case.magnitude,
+    "row": lambda case: torch.randn(8) * case.magnitude,
+    "target": lambda case: torch.tensor([0, 7, 2, -100, 5, 1]),
+    "padded": lambda case: torch.tensor([0, 7, 2, 2, 5, 1]),
+    "deep_target": lambda case: torch.tensor([[0, 7, 2]] * 6),
+    "one": lambda case: torch.tensor(3),
+    "rates": lambda case: torch.linspace(0.1, 1.0, 8),
+    "kind": lambda case: ("mean", "sum", "none"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("magnitude", [1.0, 20.0])
+@pytest.mark.parametrize(
+    ("arguments", "loss", "expected"),
+    [
+        ("x, target", "F.nll_loss(F.log_softmax(x, dim=1), target)", "F.cross_entropy(x, target)"),
+        ("x, target", "F.nll_loss(x.log_softmax(1), target, reduction='none')", 'reduction="none"'),
+        ("x, target, kind", "F.nll_loss(x.log_softmax(1), target, reduction=kind)", "reduction=kind"),
+        ("x, padded", "F.nll_loss(F.log_softmax(x, 1), padded, None, None, 2)", None),
+        ("x, padded", "F.nll_loss(F.log_softmax(x, 1), padded, ignore_index=2)", "ignore_index=2"),
+        ("x, padded, rates", "F.nll_loss(F.log_softmax(x, 1), padded, rates)", "F.cross_entropy(x, padded, rates)"),
+        ("deep, deep_target", "F.nll_loss(F.log_softmax(deep, 1), deep_target)", "F.cross_entropy(deep, deep_target)"),
+        ("deep, deep_target", "F.nll_loss(F.log_softmax(deep, -1), deep_target)", "if deep.dim() == 2:"),
+        ("row, one", "F.nll_loss(F.log_softmax(row, -1), one)", "if row.dim() == 2:"),
+        ("deep, one", "F.nll_loss(F.log_softmax(deep.view(-1, 8), -1), one.expand(18))", "deep.view(-1, 8)"),
+        ("x, target", "F.nll_loss(F.log_softmax(x, 1), target, size_average=False)", None),
+        ("x, target", "F.nll_loss(F.log_softmax(x, 0), target)", None),
+    ],
+)  # fmt: skip
+def test_t26_a_loss_keeps_its_reduction_its_weights_and_its_axis(
+    arguments: str, loss: str, expected: str | None, magnitude: float
+) -> None:
+    text = source(f"def f({arguments}):\n    return {loss}\n")
+    result = fixed(text)
+    assert bool(result.applied) is (expected is not None)
+    assert (expected or "nll_loss") in result.text
+    for case in (Case(magnitude=magnitude), Case(magnitude=magnitude, autocast=True)):
+        assert_same(text, result.text, Case(**{**case.__dict__, "inputs": LOGITS}))
+
+
+def test_t50_a_logarithm_that_underflows_becomes_finite() -> None:
+    text = source("def f(x, target):\n    return F.nll_loss(torch.log(F.softmax(x, dim=1)), target)\n")
+    new = fixed(text).text
+    assert "F.cross_entropy(x, target)" in new
+    x, target = torch.tensor([[400.0, -400.0]]), torch.tensor([1])
+    assert namespace(text)["f"](x, target).isinf()
+    assert namespace(new)["f"](x, target).item() == 800.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return F.nll_loss(torch.log(F.softmax(x, dim=1) + 1e-8), target)",
+        "return F.nll_loss(F.softmax(x, dim=1), target)",
+        "return F.cross_entropy(F.softmax(x, dim=1), target)",
+        "return F.cross_entropy(F.log_softmax(x, dim=1), target)",
+        "p = F.log_softmax(x, dim=1)\n    return F.nll_loss(p, target), p",
+        "return F.nll_loss(F.log_softmax(x, dim=1) * 0.5, target)",
+        "return F.kl_div(F.log_softmax(x, dim=1), target)",
+    ],
+)
+def test_t50_what_is_no_cross_entropy_stays(body: str) -> None:
+    text = source(f"def f(x, target):\n    {body}\n")
+    assert not fixed(text).applied

@@ -293,7 +293,22 @@ CASES: dict[str, list[tuple[str, Expected]]] = {
         ("%out = layer_norm(%x, %row, %row, %tenth, dims=1)", lambda i: F.layer_norm(i.x, (4,), i.row, i.row, 0.1)),
         ("%out = layer_norm(%x, %none, %none, %tenth, dims=1)", lambda i: F.layer_norm(i.x, (4,), eps=0.1)),
     ],
+    "nll_loss": [
+        (
+            '%none_kind = constant(value="none")\n%out = nll_loss(%x, %target, %row, %zero, %none_kind)',
+            lambda i: F.nll_loss(i.x, i.target, i.row, ignore_index=0, reduction="none"),
+        ),
+        (
+            '%mean_kind = constant(value="mean")\n%out = nll_loss(%x, %target, %none, %minus, %mean_kind)',
+            lambda i: F.nll_loss(i.x, i.target, ignore_index=-1),
+        ),
+    ],
     "cross_entropy": [
+        (
+            '%sum_kind = constant(value="sum")\n'
+            "%out = cross_entropy(%x, %target, %none, %zero, %sum_kind, label_smoothing=0.0)",
+            lambda i: F.cross_entropy(i.x, i.target, ignore_index=0, reduction="sum"),
+        ),
         (
             '%out = cross_entropy(%x, %target, %none, ignore_index=-100, reduction="mean", label_smoothing=0.1)',
             lambda i: F.cross_entropy(i.x, i.target, label_smoothing=0.1),

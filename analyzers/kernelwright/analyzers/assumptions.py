@@ -30,7 +30,7 @@ def specialised(form: NormalForm, root: Node, assumptions: Mapping[Node, bool]) 
     """`root` where the assumptions hold: their conditions are constants, a value known to be None is None.
 
     A decided comparison of an element type also decides the type: under `x.dtype == torch.float32`, casts of x to
-    float32 are nothing.
+    float32 are nothing. So does one of the number of axes: under `x.dim() == 2` axis 1 is the last.
     """
     replacements: dict[Node, Node] = {}
     for condition, value in assumptions.items():
@@ -40,4 +40,9 @@ def specialised(form: NormalForm, root: Node, assumptions: Mapping[Node, bool]) 
         if value and condition.operation == "equal" and condition.inputs[0].operation == "dtype_of":
             replacements[condition.inputs[0]] = condition.inputs[1]
             form.types[condition.inputs[0].inputs[0]] = condition.inputs[1]
+        if value and condition.operation == "equal" and condition.inputs[0].operation == "rank":
+            count = condition.inputs[1].attribute("value")
+            if isinstance(count, int):
+                replacements[condition.inputs[0]] = condition.inputs[1]
+                form.assumed_ranks[condition.inputs[0].inputs[0]] = count
     return form.substitute(root, replacements)

@@ -87,6 +87,16 @@ def _layer_norm(f: NormalForm, n: Node) -> Node | None:
     return _reference(f, "layer_norm_affine", x=x, weight=weight, bias=bias, eps=eps)
 
 
+def _cross_entropy(f: NormalForm, n: Node) -> Node | None:
+    x, target, weight, *more = n.inputs
+    if n.attribute("label_smoothing") != 0:
+        return None
+    ignore_index, reduction = more or (f.constant(n.attribute("ignore_index")), f.constant(n.attribute("reduction")))
+    # The class axis is the second; of a single row, without a batch, the only one.
+    probabilities = f.build("log_softmax", x, dim=-1 if f.rank(x) == 1 else 1)
+    return f.build("nll_loss", probabilities, target, weight, ignore_index, reduction)
+
+
 EXPANSIONS: dict[str, Expansion] = {
     "gelu": _gelu,
     "silu": _unary,
@@ -95,4 +105,5 @@ EXPANSIONS: dict[str, Expansion] = {
     "scaled_dot_product_attention": _attention,
     "rms_norm": _rms_norm,
     "layer_norm": _layer_norm,
+    "cross_entropy": _cross_entropy,
 }

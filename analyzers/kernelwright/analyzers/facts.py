@@ -74,11 +74,11 @@ def rank_of(form: NormalForm, node: Node, depth: int = 0) -> int | None:
     A broadcast of operands of which one is known is taken to have that one's rank: an operand of more axes would change
     the rank of what the code goes on to unpack or permute by number.
     """
-    known = form.ranks.get(node)
+    known = form.ranks.get(node, form.assumed_ranks.get(node))
     if known is not None or depth > 24:
         return known
     found = _rank(form, node, depth + 1)
-    if found is not None:
+    if found is not None and not form.assumed_ranks:
         form.ranks[node] = found
     return found
 

@@ -11,6 +11,7 @@ from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.facts import is_scalar
 from kernelwright.analyzers.frontends.torch.values import Value
 from kernelwright.analyzers.imports import module_spelling
+from kernelwright.analyzers.normalise import instantiate
 from kernelwright.analyzers.source import SourceFile, blocks_of
 
 
@@ -135,6 +136,11 @@ class CallWriter:
         if guard is None:
             return None
         place = self.statement
+        program = self.site.variant.guard_program
+        if program is not None:
+            condition = instantiate(self.detector.form, program, self.site.match.bindings)
+            if condition is self.detector.form.constant(True):
+                return None
         try:
             return kernel_text(guard, self._texts(place), self.spelling)
         except Unprintable as error:

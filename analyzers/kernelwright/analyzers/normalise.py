@@ -73,6 +73,7 @@ class NormalForm:
         self._expansions = dict(expansions or {})
         self.ranks: dict[Node, int] = {}
         self.types: dict[Node, Node] = {}
+        self.assumed_ranks: dict[Node, int] = {}
         self.booleans: set[Node] = set()
         self._occurrences: dict[Node, int] = {}
 
@@ -172,11 +173,17 @@ class NormalForm:
         memo: dict[Node, Node] = dict(replacements)
         for node in walk((root,), memo):
             inputs = tuple(memo[operand] for operand in node.inputs)
-            if inputs == node.inputs and not (self.types and node.operation == "cast"):
+            if inputs == node.inputs and not self._may_change(node):
                 memo[node] = node
             else:
                 memo[node] = self.make(node.operation, inputs, node.attributes)
         return memo[root]
+
+    def _may_change(self, node: Node) -> bool:
+        """True for an operation that reads another way once an assumption decides types or ranks."""
+        if self.types and node.operation == "cast":
+            return True
+        return bool(self.assumed_ranks) and node.operation in ("softmax", "log_softmax")
 
     # ---- facts
 

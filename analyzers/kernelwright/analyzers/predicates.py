@@ -192,9 +192,16 @@ def _not_overridden(place: Place) -> Condition | None:
     return None
 
 
+def _class_axis(place: Place) -> Condition:
+    if place.guard is not None:
+        return Condition("class_axis", "guarded", f"the last axis is that of the classes: {place.guard}")
+    return Condition("class_axis", "proven", "the softmax runs over the axis of the classes")
+
+
 PREDICATES: dict[str, Predicate] = {
     "min_version": _min_version,
     "same_input": _same_input,
+    "class_axis": _class_axis,
     "same_constants": _same_constants,
     "last_axis": _last_axis,
     "unused_elsewhere": _unused_elsewhere,

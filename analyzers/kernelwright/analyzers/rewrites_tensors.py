@@ -238,6 +238,9 @@ def comparison_with_a_constant_last(f: NormalForm, n: Node) -> Node | None:
     a, b = n.inputs
     if a.operation == "constant" and b.operation != "constant":
         return f.build("equal", b, a)
+    x, y = number(a), number(b)
+    if x is not None and y is not None:
+        return f.constant(x == y)
     if is_boolean(a) and b.operation == "constant":
         value = b.attribute("value")
         if value in (0, 1):
@@ -371,6 +374,13 @@ def size_of_an_unchanged_axis(f: NormalForm, n: Node) -> Node | None:
     if inner.operation in ("cast", "softmax", "dropout", "tanh", "exp"):
         return f.build("size", inner.inputs[0], dim=dim)
     return None
+
+
+@rewrite("rank")
+def rank_that_is_known(f: NormalForm, n: Node) -> Node | None:
+    """x.dim() is a number where the program proves it"""
+    rank = f.rank(n.inputs[0])
+    return f.constant(rank) if rank is not None else None
 
 
 @rewrite("call")

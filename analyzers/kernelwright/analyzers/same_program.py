@@ -86,11 +86,11 @@ class _Comparison:
             return f"more than {MAXIMUM_PATHS} paths to compare"
         for value in (True, False):
             assumed = {condition: value}
-            types = dict(self.form.types)
+            types, ranks = dict(self.form.types), dict(self.form.assumed_ranks)
             reason = self.difference(
                 specialised(self.form, a, assumed), specialised(self.form, b, assumed), {**assumptions, **assumed}
             )
-            self.form.types = types
+            self.form.types, self.form.assumed_ranks = types, ranks
             if reason is not None:
                 return reason
         return None

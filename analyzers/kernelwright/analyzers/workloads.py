@@ -10,7 +10,7 @@ from kernelwright.analyzers.assumptions import decided
 from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.workload import Dimension, Workload
 
-DEFAULTS = {"B": 4, "L": 512, "S": 512, "H": 12, "D": 64, "E": 768, "M": 3072, "one": 1}
+DEFAULTS = {"B": 4, "L": 512, "S": 512, "H": 12, "D": 64, "E": 768, "M": 3072, "V": 32000, "one": 1}
 """Extents where the code and the settings tell nothing: a BERT-base-sized layer."""
 
 _NUMBERS = {"p": 0.0, "scale": 0.125, "eps": 1e-6}
@@ -51,7 +51,7 @@ def workload_of(detector: Detector, site: Site, batch: int | None, sequence: int
                 dimensions[axis] = Dimension(axis, set_value or DEFAULTS[axis], origin if set_value else "default")
             extents.append(dimensions[axis].extent)
         role = rule.roles.get(parameter.name, "normal")
-        dtype = "bool" if role in ("keep_mask", "drop_mask") else "float32"
+        dtype = {"keep_mask": "bool", "drop_mask": "bool", "index": "int64"}.get(role, "float32")
         inputs[parameter.name] = Node(
             "input", (), (("name", parameter.name), ("shape", tuple(extents)), ("dtype", dtype))
         )

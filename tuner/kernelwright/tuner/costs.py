@@ -289,5 +289,6 @@ _SPECIAL: dict[str, _Cost] = {
     "dropout": _dropout,
     "cast": _cast,
     "cross_entropy": _cross_entropy,
+    "nll_loss": _rows,
     **dict.fromkeys(("embedding", "gather", "take", "full", "arange", "concatenate", "stack", "repeat"), _rows),
 }

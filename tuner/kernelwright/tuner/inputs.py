@@ -147,7 +147,7 @@ def _index_bounds(program: Program, types: Mapping[str, Value]) -> dict[str, int
             bound(node.inputs[0], node.inputs[1], 0)
         elif node.operation in ("gather", "pick") and isinstance(axis := node.attribute("dim"), int):
             bound(node.inputs[1], node.inputs[0], axis)
-        elif node.operation == "cross_entropy":
+        elif node.operation in ("cross_entropy", "nll_loss"):
             bound(node.inputs[1], node.inputs[0], 1)
         elif node.operation == "take":
             for position, index in enumerate(node.inputs[1:]):

@@ -171,9 +171,14 @@ def _attention(node: Node, o: tuple[Value, ...]) -> Value:
 
 def _cross_entropy(node: Node, o: tuple[Value, ...]) -> Value:
     x, target = as_tensor(o[0]), as_tensor(o[1])
-    if node.attribute("reduction", "mean") != "none":
+    if (o[4] if len(o) > 4 else node.attribute("reduction", "mean")) != "none":
         return TensorType((), x.dtype)
     return TensorType(target.shape if not is_float(target.dtype) else (x.shape[0], *x.shape[2:]), x.dtype)
+
+
+def _nll_loss(node: Node, o: tuple[Value, ...]) -> Value:
+    x, target = as_tensor(o[0]), as_tensor(o[1])
+    return TensorType(() if o[4] != "none" else target.shape, x.dtype)
 
 
 def _constant(node: Node, o: tuple[Value, ...]) -> Value:
@@ -283,6 +288,7 @@ RULES: dict[str, Rule] = {
     "conv": _conv,
     "scaled_dot_product_attention": _attention,
     "cross_entropy": _cross_entropy,
+    "nll_loss": _nll_loss,
     "constant": _constant,
     "dtype": lambda node, o: DType(dtype_name(str(node.attribute("name")))),
     "tuple": lambda node, o: o,

@@ -430,8 +430,11 @@ SPELLINGS: dict[str, Spelling] = {
     "scaled_dot_product_attention": _attention,
     "rms_norm": _rms_norm,
     "layer_norm": _layer_norm,
+    "nll_loss": _call("F.nll_loss({0}, {1}, weight={2}, ignore_index={3}, reduction={4})"),
     "cross_entropy": _optional(
-        "F.cross_entropy", "x! target! weight", attributes="ignore_index reduction label_smoothing"
+        "F.cross_entropy",
+        "x! target! weight ignore_index reduction",
+        attributes="ignore_index reduction label_smoothing",
     ),
     "tuple": _tuple,
     "item": _method("{0}[{index}]"),

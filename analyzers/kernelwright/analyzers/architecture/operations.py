@@ -164,7 +164,18 @@ _TABLE: list[Operation] = [
             "dims",
             "(x - mean) / sqrt(var + eps) * weight + bias over the last dims axes",
         ),
-        ("cross_entropy", "x target weight?", "ignore_index reduction label_smoothing", "log-softmax and NLL"),
+        (
+            "nll_loss",
+            "x target weight? ignore_index reduction",
+            "",
+            "minus the log-probability x of the target class (axis 1); targets equal to ignore_index count nothing",
+        ),
+        (
+            "cross_entropy",
+            "x target weight? ignore_index? reduction?",
+            "ignore_index reduction label_smoothing",
+            "log-softmax and NLL; ignore_index and reduction are operands where they are computed, else attributes",
+        ),
     ),
     *_operations(
         "structure",

@@ -38,7 +38,7 @@ class Parameter:
 
     name: str
     kind: str
-    neutral: int | float | bool | None
+    neutral: int | float | bool | str | None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.analyzers.architecture import Node
+from kernelwright.analyzers.architecture import Attribute, Node
 from kernelwright.analyzers.frontends.torch.einsum import einsum
 from kernelwright.analyzers.frontends.torch.graph import Graph, static, tensor
 from kernelwright.analyzers.frontends.torch.rearrange import rearrange
@@ -103,6 +103,46 @@ row(
     "query key value attn_mask? dropout_p? is_causal? scale? enable_gqa?",
     _attention,
 )
+
+
+_LOSS = "input target weight? size_average? ignore_index? reduce? reduction?"
+
+
+def _not_deprecated(a: Arguments) -> None:
+    if "size_average" in a or "reduce" in a:
+        raise NotUnderstood("a loss with size_average or reduce")
+
+
+def _nll_loss(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
+    _not_deprecated(a)
+    return g.node(
+        "nll_loss",
+        tensor(a["input"], "input"),
+        tensor(a["target"], "target"),
+        optional(g, a, "weight"),
+        tensor(a.get("ignore_index") or g.constant(-100), "ignore_index"),
+        tensor(a.get("reduction") or g.constant("mean"), "reduction"),
+    )
+
+
+def _cross_entropy(g: Graph, a: Arguments, _: tuple[Value, ...]) -> Node:
+    _not_deprecated(a)
+    defaults: dict[str, Attribute] = {"ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0}
+    operands = [tensor(a["input"], "input"), tensor(a["target"], "target"), optional(g, a, "weight")]
+    if all(name not in a or _is_constant(a[name]) for name in defaults):
+        attributes = {name: static(a[name], name) if name in a else default for name, default in defaults.items()}
+        return g.node("cross_entropy", *operands, **attributes)
+    smoothing = static(a["label_smoothing"], "label_smoothing") if "label_smoothing" in a else 0.0
+    operands += [tensor(a.get(name) or g.constant(defaults[name]), name) for name in ("ignore_index", "reduction")]
+    return g.node("cross_entropy", *operands, label_smoothing=smoothing)
+
+
+def _is_constant(value: Value) -> bool:
+    return isinstance(value, Node) and value.operation == "constant"
+
+
+row(f"{_F}nll_loss", _LOSS, _nll_loss)
+row(f"{_F}cross_entropy", f"{_LOSS} label_smoothing?", _cross_entropy)
 
 
 def _normalized_dims(shape: Value) -> int:
