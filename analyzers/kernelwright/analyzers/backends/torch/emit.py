@@ -172,6 +172,8 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
         return f"{parenthesised(inner(node.inputs[0]), 'atom')}.transpose(-2, -1)"
     if operation == "slice":
         return _slice(node, inner)
+    if operation == "cast":
+        return f"{parenthesised(inner(node.inputs[0]), 'atom')}.to({inner(node.inputs[1])})"
     if operation == "unflatten":
         x, *sizes = node.inputs
         text = ", ".join(inner(size) for size in sizes)
