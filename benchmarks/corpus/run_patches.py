@@ -1,17 +1,17 @@
-"""The patched classes of transformers 4.35.0 against the original ones, in as many small models as can be built.
+"""The Adopter table: every patch in transformers 4.35.0, and the patched classes run against the original ones.
 
-    python benchmarks/corpus/run_patches.py [--write] [--only TEXT]
+    python benchmarks/corpus/run_patches.py [--write] [--only TEXT] [--processes N]
 
-For each modeling file with findings all fixes are applied. A model of the file is built small, from the original and from the
-patched module, with the same weights; each submodule whose class was patched is then run on the inputs that the original model
-gives it: outputs, element types and gradients, in training and eval, float64, float32, bfloat16 and autocast. Counted as run is
-a class only where the patched one called a kernel more than the original. Each file runs in a process of its own.
+For each modeling file all fixes are applied. Models of the file are built small, from the original and from the patched module,
+with the same weights; each submodule that runs a patched line is then run on the inputs that the original model gives it:
+outputs, element types and gradients, in training and eval, float64, float32, bfloat16 and autocast. A patch counts as run only
+where the lines of its kernel call were executed, as a trace of the run shows. Each file runs in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import ast
 import functools
 import importlib
 import inspect
@@ -38,61 +38,83 @@ PLACES = 4
 """Calls of one class that are compared."""
 EXACT = 2e-6
 """Largest relative difference in float64: many classes compute in float32 inside."""
-KERNELS = ("scaled_dot_product_attention", "gelu", "silu", "rms_norm", "layer_norm")
+ALL_TIERS = frozenset({"exact", "guarded", "assumed"})
 
 
 # --- in the process of one file: needs torch and the corpus, not Kernelwright -------------------------------------------------
 
 
-def work(name: str, patched: str, wanted: list[str]) -> Iterator[dict[str, Any]]:
-    """Compare the classes `wanted` of one module; yields results {"class", "passed", "name", "detail"} and notes."""
+def work(name: str, patched: str, patches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Run the patches of one module; yields results {"patches", "name", "passed", "detail"} with the numbers of the patches
+    that the check ran through, and one with `passed` None for each patch that no model reached."""
     import torch
     from ran_equal import MODES, compare
     from real_class import load
     from tiny_models import without_dropout
-    from torch import nn
 
     torch.set_num_threads(1)
-    old, new = importlib.import_module(name), load(patched, f"{name}_patched")
-    left = set(wanted)
+    old = importlib.import_module(name)
+    everything = list(range(len(patches)))
+    try:
+        new = load(patched, f"{name}_patched")
+    except Exception as error:
+        yield {"patches": everything, "name": "imports", "passed": False, "detail": f"{type(error).__name__}: {error}"}
+        return
+    yield {"patches": everything, "name": "imports", "passed": True, "detail": ""}
+    lines = {line: number for number, patch in enumerate(patches) for line in patch["lines"]}
+    wanted = {patch["class"] for patch in patches if patch["class"]}
+    left = set(everything)
     notes: Counter[str] = Counter()
     for model_class in model_classes(old):
         if not left:
             break
         try:
-            model, arguments, captured = built_and_run(model_class, left)
+            model, arguments, captured = built_and_run(model_class, wanted)
         except Exception as error:
             notes[f"{model_class.__name__}: {type(error).__name__}: {str(error)[:150]}"] += 1
-            continue
-        if not captured:
             continue
         torch.manual_seed(0)
         twin = getattr(new, model_class.__name__)(model.config)
         without_dropout(twin)
-        yield {
-            "class": model_class.__name__,
-            "name": "state-dict keys",
-            "detail": "",
-            "whole": True,
-            "passed": list(model.state_dict()) == list(twin.state_dict()),
-        }
-        twin.load_state_dict(model.state_dict())
+        state = model.state_dict()
+        same = [(k, v.shape) for k, v in state.items()] == [(k, v.shape) for k, v in twin.state_dict().items()]
+        try:
+            twin.load_state_dict(state, strict=True)
+            refused = ""
+        except RuntimeError as error:
+            refused = str(error)[:300]
+        twin.eval()
+        with torch.no_grad():
+            whole = reached(functools.partial(twin, **arguments), patched, lines)
         compared: Counter[str] = Counter()
+        through: set[int] = set()
         for path, call in captured:
             before, after = model.get_submodule(path), twin.get_submodule(path)
             class_name = type(before).__name__
             if compared[class_name] == PLACES:
                 continue
-            call = reaching(before, after, call)
-            if call is None:
-                notes[f"{class_name}: no kernel called in {model_class.__name__}"] += 1
+            call, numbers = reaching(before, after, call, patched, lines)
+            if not numbers:
+                notes[f"{class_name}: its patched lines do not run in {model_class.__name__}"] += 1
                 continue
-            left.discard(class_name)
+            through |= numbers
             compared[class_name] += 1
             for check in compare(f"{model_class.__name__}.{path}", before, after, call, exact=EXACT, factor=4.0):
-                yield {"class": class_name, "name": check.name, "passed": check.passed, "detail": check.detail}
+                yield {
+                    "patches": sorted(numbers),
+                    "name": check.name,
+                    "passed": check.passed,
+                    "detail": check.detail,
+                    "class": class_name,
+                }
             before.float()
             after.float()
+        numbers = sorted(whole | through)
+        left -= set(numbers)
+        if not numbers:
+            continue
+        yield {"patches": numbers, "name": "state-dict keys", "passed": same, "detail": ""}
+        yield {"patches": numbers, "name": "old checkpoint loads", "passed": not refused, "detail": refused}
         modes = tuple(mode for mode in MODES if mode.dtype == torch.float32 and not mode.autocast)
         for check in compare(
             model_class.__name__,
@@ -104,15 +126,15 @@ def work(name: str, patched: str, wanted: list[str]) -> Iterator[dict[str, Any]]
             inputs_too=False,
         ):
             yield {
-                "class": model_class.__name__,
+                "patches": sorted(whole),
                 "name": check.name,
                 "passed": check.passed,
                 "detail": check.detail,
                 "whole": True,
             }
-        assert isinstance(model, nn.Module)
-    for class_name in sorted(left):
-        yield {"class": class_name, "name": "not reached", "passed": None, "detail": "; ".join(notes)[:600]}
+    for number in sorted(left):
+        mine = [n for n in notes if not patches[number]["class"] or ":" in n]
+        yield {"patches": [number], "name": "not reached", "passed": None, "detail": "; ".join(mine)[:600]}
 
 
 def model_classes(module: Any) -> list[Any]:
@@ -213,45 +235,44 @@ def typed(arguments: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
     return made
 
 
-def reaching(before: Any, after: Any, call: Any) -> Any:
-    """The call with which the patched module reaches a kernel more than the original: as it is, or without its masks,
-    where the patch keeps the old path for a mask; else None.
-    """
+def reaching(before: Any, after: Any, call: Any, patched: str, lines: dict[int, int]) -> tuple[Any, set[int]]:
+    """The call with which the patched module runs most patched lines, and the patches these belong to: the call as it is, or
+    without its masks, where the patch keeps the old path for a mask."""
     import torch
 
     def unmasked(dtype: Any) -> dict[str, Any]:
         return {name: None if "mask" in name else value for name, value in call(dtype).items()}
 
+    best: tuple[Any, set[int]] = (call, set())
     for made in (call, unmasked):
         try:
-            counts = [kernels_called(functools.partial(module, **made(torch.float32))) for module in (before, after)]
+            with torch.no_grad():
+                before(**made(torch.float32))
+                numbers = reached(functools.partial(after, **made(torch.float32)), patched, lines)
         except (TypeError, AttributeError):  # the original needs its mask
             continue
-        if counts[1] > counts[0]:
-            return made
-    return None
+        if len(numbers) > len(best[1]):
+            best = made, numbers
+    return best
 
 
-def kernels_called(call: Callable[[], object]) -> int:
-    """How often a call reaches one of the kernels through torch.nn.functional."""
-    import torch
+def reached(call: Callable[[], object], patched: str, lines: dict[int, int]) -> set[int]:
+    """The patches whose lines a call runs."""
+    found: set[int] = set()
 
-    count = 0
-    functional = torch.nn.functional
-    with contextlib.ExitStack() as stack:
-        for name in KERNELS:
-            original = getattr(functional, name)
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != patched:
+            return None
+        if event == "line" and frame.f_lineno in lines:
+            found.add(lines[frame.f_lineno])
+        return trace
 
-            def counted(*arguments: Any, original: Any = original, **keywords: Any) -> Any:
-                nonlocal count
-                count += 1
-                return original(*arguments, **keywords)
-
-            setattr(functional, name, counted)
-            stack.callback(setattr, functional, name, original)
-        with torch.no_grad():
-            call()
-    return count
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return found
 
 
 # --- the program that starts them ------------------------------------------------------------------------------------------
@@ -259,9 +280,10 @@ def kernels_called(call: Callable[[], object]) -> int:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one file gave: its results as `work` yields them, and why it ended early (None: it did not)."""
+    """What one file gave: its patches, the results as `work` yields them, and why it ended early (None: it did not)."""
 
     path: str
+    patches: tuple[dict[str, Any], ...]
     results: tuple[dict[str, Any], ...]
     trouble: str | None = None
 
@@ -271,15 +293,25 @@ def run_file(path: Path) -> Outcome | None:
     from kernelwright.analyzers.analysis import Settings, fix
 
     name = path.relative_to(CORPUS).as_posix()
-    result = fix(read(path), str(path), Settings(torch_version=(2, 13)), frozenset({"exact", "guarded", "assumed"}))
-    wanted = sorted({o.class_name for o in result.applied if o.class_name})
-    if not wanted:
+    result = fix(read(path), str(path), Settings(torch_version=(2, 13)), ALL_TIERS)
+    if not result.applied:
         return None
+    patches = [
+        {
+            "rule": o.rule,
+            "tier": o.tier,
+            "class": (o.class_name or "").rpartition(".")[2],
+            "function": o.qualified_name,
+            "check": o.check,
+            "lines": kernel_lines(result.text, o.qualified_name, o.kernel.rpartition(".")[2]),
+        }
+        for o in result.applied
+    ]
     with tempfile.TemporaryDirectory() as folder:
         patched = Path(folder) / "patched.py"
         patched.write_bytes(result.text.encode())
         module = name.removesuffix(".py").replace("/", ".")
-        command = [sys.executable, __file__, "--worker", module, str(patched), *wanted]
+        command = [sys.executable, __file__, "--worker", module, str(patched), json.dumps(patches)]
         try:
             done = subprocess.run(
                 command, env=corpus_environment(), capture_output=True, text=True, timeout=SECONDS, check=False
@@ -289,66 +321,142 @@ def run_file(path: Path) -> Outcome | None:
             output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
             trouble = [f"longer than {SECONDS} s"]
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    return Outcome(name, tuple(lines), trouble[0] if trouble else None)
+    return Outcome(name, tuple(patches), tuple(lines), trouble[0] if trouble else None)
 
 
-def state_of(judged: list[dict[str, Any]]) -> str:
-    """A class in a word. What fails in float32 or below alone, by its figures, is another rounding: float64 decides."""
-    if any(r["passed"] is None for r in judged):
-        return "not reached"
-    failed = [r for r in judged if not r["passed"]]
-    if not failed:
-        return "equal"
-    rounding = all("float64" not in r["name"] and ": off by " in r["detail"] for r in failed)
-    return "equal in float64 and rounded otherwise below" if rounding else "DIFFERS"
+def kernel_lines(text: str, qualified_name: str, kernel: str) -> list[int]:
+    """The lines of the calls of a kernel in one function of a patched text; the function's own where there is none."""
+    from kernelwright.analyzers.source import parse_source
+
+    found: list[int] = []
+    for function in parse_source(text, "patched.py").functions:
+        if function.qualified_name != qualified_name:
+            continue
+        for part in ast.walk(function.node):
+            if isinstance(part, ast.Call) and ast.unparse(part.func).rpartition(".")[2] == kernel:
+                found += range(part.lineno, (part.end_lineno or part.lineno) + 1)
+        found = found or [function.node.body[-1].lineno]
+    return found
+
+
+COLUMNS = (
+    "imports",
+    "state dict equal",
+    "old checkpoint loads",
+    "forward equal, eval",
+    "forward equal, training",
+    "gradients equal",
+)
+
+
+def columns_of(result: dict[str, Any]) -> dict[str, bool]:
+    """What one check says, by the table's columns. A check of a mode compares outputs first, then gradients. What fails below
+    float64 by its figures alone is another rounding of the same program: float64 decides."""
+    name, passed = result["name"], result["passed"]
+    if name == "imports":
+        return {"imports": passed}
+    if name == "state-dict keys":
+        return {"state dict equal": passed}
+    if name == "old checkpoint loads":
+        return {"old checkpoint loads": passed}
+    forward = "forward equal, training" if "training" in name else "forward equal, eval"
+    rounding = "float64" not in name and ": off by " in result["detail"]
+    if passed or rounding:
+        return {forward: True, "gradients equal": True}
+    if result["detail"].startswith(("d ", "gradients")):
+        return {forward: True, "gradients equal": False}
+    return {forward: False}
+
+
+def judged(outcome: Outcome, number: int) -> dict[str, bool | None]:
+    """The columns of one patch: True, False, or None where nothing ran it."""
+    verdict: dict[str, bool | None] = dict.fromkeys(COLUMNS)
+    for result in outcome.results:
+        if number in result["patches"] and result["passed"] is not None:
+            for column, passed in columns_of(result).items():
+                verdict[column] = passed and verdict[column] is not False
+    return verdict
+
+
+def tables(outcomes: list[Outcome]) -> str:
+    """By rule: patches, and of them how many passed each column; then every patch that failed or was not run."""
+    from tables import machine, table
+
+    rows: dict[str, Counter[str]] = {}
+    faults: list[tuple[str, str, str, str]] = []
+    for outcome in outcomes:
+        for number, patch in enumerate(outcome.patches):
+            row = rows.setdefault(patch["rule"], Counter())
+            verdict = judged(outcome, number)
+            row["patches"] += 1
+            row[patch["check"]] += 1
+            row["run"] += verdict["forward equal, eval"] is not None
+            for column in COLUMNS:
+                row[column] += verdict[column] is True
+            failed = [column for column in COLUMNS if verdict[column] is False]
+            reasons = [r["detail"] for r in outcome.results if number in r["patches"] and not r["passed"]]
+            if failed or verdict["forward equal, eval"] is None:
+                what = f"FAILS {', '.join(failed)}" if failed else "not run"
+                why = outcome.trouble or (reasons[-1] if reasons else "no model of the file reaches it")
+                faults.append((f"{outcome.path} {patch['function']}", patch["rule"], what, why[:200]))
+    head = ("rule", "patches", "parse", "same program", "imports", "run", *COLUMNS[1:])
+    body = [
+        (
+            rule,
+            str(row["patches"]),
+            str(row["patches"]),
+            str(row["same program"]),
+            *(str(row[c]) for c in ("imports", "run", *COLUMNS[1:])),
+        )
+        for rule, row in sorted(rows.items())
+    ]
+    checks = sum(1 for o in outcomes for r in o.results if r["passed"] is not None)
+    return "\n".join(
+        (
+            f"{machine()}. {checks} checks in {len(outcomes)} files with a patch.\n",
+            table(head, body),
+            "The columns after `run` count patches; of those that no model reached they say nothing. `same program`: the check "
+            "without torch that every fix passes before it is offered; the rest change keywords of one call.\n",
+            table(("patch", "rule", "state", "why"), faults),
+        )
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="put the table into docs/corpus.md")
     parser.add_argument("--only", default="", help="files whose path holds this text")
+    parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     if reason := missing():
         print(reason, file=sys.stderr)
         return 2
-    from tables import machine, table, write_section
+    from tables import write_section
 
     outcomes = []
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(options.processes) as pool:
         for outcome in pool.map(run_file, [p for p in modeling_files() if options.only in p.as_posix()]):
             if outcome is None:
                 continue
             outcomes.append(outcome)
-            summary = Counter(
-                {True: "passed", False: "FAILED", None: "not reached"}[r["passed"]] for r in outcome.results
-            )
+            words = {True: "passed", False: "FAILED", None: "not reached"}
+            summary = Counter(words[r["passed"]] for r in outcome.results)
             print(outcome.path, dict(summary), outcome.trouble or "", flush=True)
             for result in outcome.results:
                 if not result["passed"]:
-                    print("   ", result["class"], result["name"], result["detail"], flush=True)
-    rows, totals = [], Counter[str]()
-    for outcome in outcomes:
-        if outcome.trouble:
-            rows.append((outcome.path, "", f"ended early: {outcome.trouble}"))
-        for name in sorted({r["class"] for r in outcome.results if not r.get("whole")}):
-            judged = [r for r in outcome.results if r["class"] == name and not r.get("whole")]
-            state = f"{state_of(judged)}, {len(judged)} checks"
-            totals[state.partition(",")[0]] += 1
-            rows.append((outcome.path, name, state))
-    whole = [r["passed"] for o in outcomes for r in o.results if r.get("whole")]
-    text = (
-        f"{machine()}. Classes: {', '.join(f'{n} {state}' for state, n in totals.most_common())}. "
-        f"Whole models: {sum(whole)} of {len(whole)} checks passed.\n\n" + table(("file", "class", "state"), rows)
-    )
+                    names = [outcome.patches[number]["function"] for number in result["patches"]]
+                    print("   ", names, result["name"], result["detail"], flush=True)
+    text = tables(outcomes)
     print(text)
     if options.write:
         write_section("run", text)
-    return 1 if totals["DIFFERS"] else 0
+    failed = any(False in judged(o, n).values() for o in outcomes for n in range(len(o.patches)))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
-        for line in work(sys.argv[2], sys.argv[3], sys.argv[4:]):
+        for line in work(sys.argv[2], sys.argv[3], json.loads(sys.argv[4])):
             print(json.dumps(line), flush=True)
     else:
         sys.exit(main())
