@@ -22,6 +22,7 @@ from kernelwright.analyzers.opportunity import FixResult, Opportunity, TextEdit,
 from kernelwright.analyzers.rules.loader import Rule, rules
 from kernelwright.analyzers.source import Function, SourceError, SourceFile, mentions_torch, parse_source
 from kernelwright.analyzers.suppressions import suppression_edit, suppressions
+from kernelwright.analyzers.syntax_tree import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +160,7 @@ def _apart(sites: list[Site]) -> list[Site]:
 
 def _worth_translating(function: Function) -> bool:
     """Cheap filter: a function without a call or an operator computes nothing a rule could match."""
-    return (
-        any(isinstance(n, ast.BinOp | ast.Call) for n in ast.walk(function.node)) and function.node.name != "__init__"
-    )
+    return any(isinstance(n, ast.BinOp | ast.Call) for n in walk(function.node)) and function.node.name != "__init__"
 
 
 def _is_compiled_apart(scope: Scope, function: Function) -> bool:

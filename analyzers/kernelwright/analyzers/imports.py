@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from kernelwright.analyzers.opportunity import TextEdit
 from kernelwright.analyzers.source import SourceFile
+from kernelwright.analyzers.syntax_tree import walk
 
 _NEEDED = {"F": "torch.nn.functional", "torch": "torch", "math": "math"}
 
@@ -16,7 +17,7 @@ def module_spelling(source: SourceFile, template: ast.expr) -> tuple[Callable[[s
 
     An alias the file has is used; else a longer name through a parent it has (`nn.functional`); else an import is added.
     """
-    needed = {_NEEDED[n.id] for n in ast.walk(template) if isinstance(n, ast.Name) and n.id in _NEEDED}
+    needed = {_NEEDED[n.id] for n in walk(template) if isinstance(n, ast.Name) and n.id in _NEEDED}
     spellings: dict[str, str] = {}
     missing: list[str] = []
     for module in sorted(needed):
@@ -51,7 +52,7 @@ def _is_read(source: SourceFile, name: str) -> bool:
     """True where the name is taken already."""
     if name in source.imports or name in source.inventory.bound_names:
         return True
-    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(source.tree))
+    return any(isinstance(n, ast.Name) and n.id == name for n in walk(source.tree))
 
 
 def _import_edit(source: SourceFile, module: str, spelled: str) -> TextEdit:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kernelwright.analyzers.architecture import Span
+from kernelwright.analyzers.syntax_tree import walk
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -87,7 +88,7 @@ class SourceFile:
         bound: set[str] = set()
         stores: dict[str, list[str]] = {}
         calls: dict[str, list[ast.Call]] = {}
-        for node in ast.walk(self.tree):
+        for node in walk(self.tree):
             if isinstance(node, ast.Name):
                 if isinstance(node.ctx, ast.Store):
                     bound.add(node.id)
@@ -201,7 +202,7 @@ def _ambiguous_names(tree: ast.Module, has_global: bool) -> frozenset[str]:
     """Module-level names with more than one binding, unless all of them import the same thing."""
     bound: dict[str, set[object]] = {}
     _bindings(tree.body, bound)
-    for node in ast.walk(tree) if has_global else ():
+    for node in walk(tree) if has_global else ():
         if isinstance(node, ast.Global):
             for name in node.names:
                 bound.setdefault(name, set()).update((node, "global"))
@@ -217,7 +218,7 @@ def _bindings(body: list[ast.stmt], bound: dict[str, set[object]]) -> None:
             bound.setdefault(statement.name, set()).add(statement)
             continue
         inner = blocks_of(statement)
-        own = ast.walk(statement) if not inner else _heads(statement)
+        own = walk(statement) if not inner else _heads(statement)
         for node in own:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
                 bound.setdefault(node.id, set()).add(node)

@@ -10,6 +10,7 @@ from kernelwright.analyzers.finders.syntax import calls_in, names_bound, root_na
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.opportunity import Condition, TextEdit
 from kernelwright.analyzers.source import Function, FunctionNode
+from kernelwright.analyzers.syntax_tree import walk
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad"})
 _PLAIN_METHODS = frozenset(
@@ -42,7 +43,7 @@ def inference_mode(view: FileView) -> Iterator[Finding]:
         for decorator in function.node.decorator_list:
             if _is_no_grad(view.scope, decorator) and plain.keeps_its_tensors(function.node.body, whole=True):
                 yield _finding(view, function, decorator)
-        for node in ast.walk(function.node):
+        for node in walk(function.node):
             if isinstance(node, ast.With):
                 calls = [item.context_expr for item in node.items if _is_no_grad(view.scope, item.context_expr)]
                 if len(calls) == 1 and plain.keeps_its_tensors(node.body, whole=False):
@@ -60,7 +61,7 @@ def _is_no_grad(scope: Scope, node: ast.expr) -> bool:
 
 
 def _is_more_than_evaluation(function: FunctionNode) -> bool:
-    for node in ast.walk(function):
+    for node in walk(function):
         if node is not function and isinstance(node, FunctionNode | ast.ClassDef | ast.Global | ast.Nonlocal):
             return True
         if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await):
@@ -69,9 +70,7 @@ def _is_more_than_evaluation(function: FunctionNode) -> bool:
             return True
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].startswith(_MAKES_MODELS):
             return True
-    return function.name.startswith("__") or not any(
-        isinstance(n, ast.Call) for s in function.body for n in ast.walk(s)
-    )
+    return function.name.startswith("__") or not any(isinstance(n, ast.Call) for s in function.body for n in walk(s))
 
 
 def _is_in_place(name: str) -> bool:
@@ -123,7 +122,7 @@ class _Plain:
         self.arguments = {a.arg for a in (*form.posonlyargs, *form.args, *form.kwonlyargs)}
         self.stores: dict[str, list[ast.expr | None]] = {}
         self.bound: dict[str, list[ast.expr | None]] = {}
-        for node in ast.walk(function):
+        for node in walk(function):
             self._note(node)
 
     def _note(self, node: ast.AST) -> None:
@@ -169,10 +168,10 @@ class _Plain:
 
     def keeps_its_tensors(self, body: list[ast.stmt], *, whole: bool) -> bool:
         """True where no tensor made in these statements is returned, stored outside, or read after them."""
-        inside = {id(n) for s in body for n in ast.walk(s)}
+        inside = {id(n) for s in body for n in walk(s)}
         if not any(calls_in(s) for s in body):
             return False
-        for node in (n for s in body for n in ast.walk(s)):
+        for node in (n for s in body for n in walk(s)):
             if isinstance(node, ast.Return) and node.value is not None and not self.is_plain(node.value):
                 return False
             stored = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store)
@@ -188,7 +187,7 @@ class _Plain:
         bound = {n for s in body for n in names_bound(s)} | self._grown(body)
         read_outside = {
             n.id
-            for n in ast.walk(self.function)
+            for n in walk(self.function)
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and id(n) not in inside
         }
         return all(self._is_plain_name(name) for name in bound & read_outside)
@@ -201,7 +200,7 @@ class _Plain:
     def _grown(self, body: list[ast.stmt]) -> set[str]:
         """Names of containers that the statements put something into."""
         found = set()
-        for node in (n for s in body for n in ast.walk(s)):
+        for node in (n for s in body for n in walk(s)):
             target: ast.expr | None = None
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 target = node.func.value

@@ -7,6 +7,7 @@ import ast
 from kernelwright.analyzers.layout import line_ending
 from kernelwright.analyzers.opportunity import TextEdit
 from kernelwright.analyzers.source import Function, SourceFile
+from kernelwright.analyzers.syntax_tree import walk
 
 
 def enclosing_function(source: SourceFile, node: ast.AST) -> Function | None:
@@ -87,16 +88,16 @@ def removed_keyword(source: SourceFile, call: ast.Call, name: str) -> TextEdit |
 
 def calls_in(tree: ast.AST) -> list[ast.Call]:
     """All calls under a node, in source order."""
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    found = [n for n in walk(tree) if isinstance(n, ast.Call)]
     return sorted(found, key=lambda c: (c.lineno, c.col_offset))
 
 
 def names_read(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return {n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
 def names_bound(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store | ast.Del)}
+    return {n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store | ast.Del)}
 
 
 def root_name(node: ast.expr) -> str | None:

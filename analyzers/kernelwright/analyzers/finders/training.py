@@ -19,6 +19,7 @@ from kernelwright.analyzers.finders.syntax import (
 )
 from kernelwright.analyzers.opportunity import Condition
 from kernelwright.analyzers.source import SourceFile, blocks_of
+from kernelwright.analyzers.syntax_tree import walk
 
 _ADAM = frozenset(f"torch.optim.{name}" for name in ("Adam", "AdamW", "adam.Adam", "adamw.AdamW"))
 _OTHER_WAYS = ("fused", "foreach", "differentiable")
@@ -91,7 +92,7 @@ def zero_grad(view: FileView) -> Iterator[Finding]:
                 conditions=_zero_conditions(source, call),
             )
     if ".zero_()" in text:
-        for node in ast.walk(source.tree):
+        for node in walk(source.tree):
             if isinstance(node, ast.For) and _zeroes_gradients(node):
                 yield Finding(
                     source.span(node),
@@ -103,10 +104,10 @@ def zero_grad(view: FileView) -> Iterator[Finding]:
 
 
 def _zero_conditions(source: SourceFile, place: ast.AST) -> tuple[Condition, ...]:
-    inside = {id(n) for n in ast.walk(place)}
+    inside = {id(n) for n in walk(place)}
     reads = [
         n
-        for n in ast.walk(source.tree)
+        for n in walk(source.tree)
         if isinstance(n, ast.Attribute) and n.attr == "grad" and isinstance(n.ctx, ast.Load) and id(n) not in inside
     ]
     used = f" (line {reads[0].lineno} reads `.grad`)" if reads else ""
@@ -141,7 +142,7 @@ def non_blocking(view: FileView) -> Iterator[Finding]:
     loaders = _pinned_loaders(view)
     if not loaders:
         return
-    for loop in (n for n in ast.walk(source.tree) if isinstance(n, ast.For)):
+    for loop in (n for n in walk(source.tree) if isinstance(n, ast.For)):
         batch = _batch_names(loop, loaders)
         if not batch:
             continue
@@ -161,7 +162,7 @@ def _pinned_loaders(view: FileView) -> set[str]:
     """Names (`loader`, `self.loader`) that hold nothing but loaders with pinned memory."""
     pinned: set[str] = set()
     other: set[str] = set()
-    for node in ast.walk(view.source.tree):
+    for node in walk(view.source.tree):
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign):
             targets = node.targets

@@ -16,6 +16,7 @@ from kernelwright.analyzers.frontends.torch.graph import Graph, Origin
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.values import Closure, NotUnderstood, Value
 from kernelwright.analyzers.source import FunctionNode, blocks_of, import_names
+from kernelwright.analyzers.syntax_tree import walk
 
 MAXIMUM_DEPTH = 8
 """Calls followed into each other; deeper ones become opaque."""
@@ -177,7 +178,7 @@ class Evaluator(Calls):
     def loop(self, s: ast.For | ast.AsyncFor) -> None:
         iterable = self.evaluate(s.iter)
         items = self.items(iterable)
-        breaks = any(isinstance(n, ast.Break | ast.Continue | ast.Return) for b in s.body for n in ast.walk(b))
+        breaks = any(isinstance(n, ast.Break | ast.Continue | ast.Return) for b in s.body for n in walk(b))
         if items is not None and len(items) <= MAXIMUM_UNROLLED and not breaks:
             for item in items:
                 self.assign(s.target, item, s)
@@ -230,7 +231,7 @@ class Evaluator(Calls):
         return self.run(final) and falls
 
     def blur(self, s: ast.stmt, reason: str) -> None:
-        names = sorted({n.id for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)})
+        names = sorted({n.id for n in walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)})
         read = [value for n in names if isinstance(value := self.frame.environment.get(n), Node)]
         self.effect("opaque", *read, reason=reason, text=self.scope.source.segment(s))
         self.blur_names([s], s, reason)
@@ -279,7 +280,7 @@ class Evaluator(Calls):
         try:
             if isinstance(closure.node, ast.Lambda):
                 return self.evaluate(closure.node.body)
-            if any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(closure.node)):
+            if any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in walk(closure.node)):
                 raise NotUnderstood("generator or coroutine")
             falls = self.run(closure.node.body)
             return self.result(frame, falls)
@@ -314,9 +315,7 @@ class Evaluator(Calls):
 def _values_read(expression: ast.expr) -> list[ast.expr]:
     """The expressions a raise reads besides text: names and attribute chains inside its message."""
     return [
-        n.value
-        for n in ast.walk(expression)
-        if isinstance(n, ast.FormattedValue) and not isinstance(n.value, ast.Constant)
+        n.value for n in walk(expression) if isinstance(n, ast.FormattedValue) and not isinstance(n.value, ast.Constant)
     ]
 
 
@@ -327,7 +326,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 def _stored_names(body: list[ast.stmt]) -> set[str]:
     names: set[str] = set()
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
                 names.add(node.id)
             elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from kernelwright.analyzers.frontends.torch.values import ClassFacts
 from kernelwright.analyzers.source import Function, SourceFile, blocks_of
+from kernelwright.analyzers.syntax_tree import walk
 
 
 class Resolver(Protocol):
@@ -38,7 +39,7 @@ class Scope:
             if "import *" in self.source.text:
                 self._names.add("*")
             if "global " in self.source.text:
-                self._names.update(n for node in ast.walk(tree) if isinstance(node, ast.Global) for n in node.names)
+                self._names.update(n for node in walk(tree) if isinstance(node, ast.Global) for n in node.names)
             self._names.update(_bound_names(tree.body))
         return name in self._names or "*" in self._names
 
@@ -103,7 +104,7 @@ class Scope:
             for method in class_node.body:
                 if not isinstance(method, ast.FunctionDef) or (is_own and method.name == "__init__"):
                     continue
-                for node in ast.walk(method):
+                for node in walk(method):
                     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
                         found.add(node.attr)
         return found
@@ -164,7 +165,7 @@ def _bound_names(body: list[ast.stmt]) -> set[str]:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(statement.name)
             continue
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 names.add(node.id)
             elif isinstance(node, ast.alias):

@@ -13,6 +13,7 @@ from kernelwright.analyzers.frontends.torch.graph import Graph, Origin
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.values import ClassFacts, ModuleValue, Value
 from kernelwright.analyzers.source import Function, FunctionNode, SourceFile
+from kernelwright.analyzers.syntax_tree import walk
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,16 @@ _READ_ALL_NAMES = ("locals", "vars", "eval", "exec")
 def _captured_names(function: FunctionNode) -> frozenset[str]:
     """Names of the function that something inside it may read at any time: nested functions, `locals()`, `eval`."""
     names: set[str] = set()
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and node is not function:
-            names.update(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+            names.update(n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
         elif isinstance(node, ast.Global | ast.Nonlocal):
             names.update(node.names)
         elif isinstance(node, ast.ClassDef | ast.ExceptHandler):
             # Not interpreted: whatever they read must stay as it is.
-            names.update(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+            names.update(n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _READ_ALL_NAMES:
-            names.update(n.id for n in ast.walk(function) if isinstance(n, ast.Name))
+            names.update(n.id for n in walk(function) if isinstance(n, ast.Name))
     return frozenset(names)
 
 
