@@ -141,6 +141,15 @@ def totals(parts: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write(parts: dict[str, str]) -> None:
+    """Put new parts into digest.txt; those of other packages of the list stay."""
+    on_disk = DIGEST.read_text(encoding="utf-8") if DIGEST.is_file() else ""
+    known = {package.name for package in packages()}
+    every = {name: part for name, part in parts_of(on_disk).items() if name in known} | parts
+    ordered = [every[name] for name in sorted(every)]
+    DIGEST.write_text("\n".join((HEAD, totals(ordered), *ordered)), encoding="utf-8")
+
+
 def committed(base: str) -> str:
     """The digest as `base` has it."""
     name = DIGEST.relative_to(DIGEST.parents[2]).as_posix()
@@ -181,13 +190,11 @@ def main() -> int:
         for package in chosen:
             parts[package.name] = digest_of(package, pool)
             print(parts[package.name].partition("\n")[0], file=sys.stderr, flush=True)
-    on_disk = DIGEST.read_text(encoding="utf-8") if DIGEST.is_file() else ""
+            if options.write:  # each as it is done: an interrupted run loses nothing
+                write(parts)
     if options.write:
-        known = {package.name for package in packages()}
-        every = {name: part for name, part in parts_of(on_disk).items() if name in known} | parts
-        ordered = [every[name] for name in sorted(every)]
-        DIGEST.write_text("\n".join((HEAD, totals(ordered), *ordered)), encoding="utf-8")
         return 0
+    on_disk = DIGEST.read_text(encoding="utf-8") if DIGEST.is_file() else ""
     shown = difference(parts_of(committed(options.base) if options.diff else on_disk), parts)
     if options.diff or options.check:
         print(shown or "no finding changes")
