@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from kernelwright.analyzers.finders import activations, folding, products, projections, residual_norms, rotary
+from kernelwright.analyzers.finders import (
+    activations,
+    attention,
+    channels_last,
+    compilation,
+    folding,
+    pretrained,
+    products,
+    projections,
+    residual_norms,
+    rotary,
+)
 from kernelwright.analyzers.finders.attention_modules import mha_need_weights
 from kernelwright.analyzers.finders.finding import FileFinder, FunctionFinder
 from kernelwright.analyzers.finders.inference import inference_mode
@@ -12,6 +23,8 @@ FUNCTION_FINDERS: dict[str, FunctionFinder] = {
     "addmm": products.addmm,
     "conv-bn-fold": folding.conv_bn_in_forward,
     "dropout-add-norm": residual_norms.dropout_add_norm,
+    "flash-attention": attention.flash_attention,
+    "flex-attention": attention.flex_attention,
     "glu-fuse": projections.glu_fuse,
     "linear-act": activations.linear_act,
     "linear-bn": folding.linear_bn_in_forward,
@@ -22,6 +35,9 @@ FUNCTION_FINDERS: dict[str, FunctionFinder] = {
 """Called once for each function that is translated."""
 
 FILE_FINDERS: dict[str, FileFinder] = {
+    "attn-implementation": pretrained.attention_left_to_default,
+    "channels-last": channels_last.channels_last,
+    "compile": compilation.compile_blocks,
     "conv-bn-fold": folding.conv_bn_in_sequence,
     "fused-optimizer": fused_optimizer,
     "inference-mode": inference_mode,
