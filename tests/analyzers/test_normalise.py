@@ -39,6 +39,7 @@ def _term(form: NormalForm, e: ast.expr, plain: bool) -> Node:
 
 FLOAT32 = "dtype(name='float32')"
 HALF = "dtype(name='float16')"
+ROWS = "parameter(path='scale', unit_axes=(-1,))"
 MIN = f"finfo_min({FLOAT32})"
 SCALE = "attribute(path='scale', kind='number')"
 SPLIT = "unflatten(x, b, h, dim=0)"
@@ -196,6 +197,11 @@ REWRITES: dict[str, list[tuple[str, str | None]]] = {
         (f"choose(equal(dtype_of(x), {HALF}), cast(softmax(cast(x, {FLOAT32}), dim=-1), {HALF}), a)",
          f"choose(equal(dtype_of(x), {HALF}), softmax(x, dim=-1), a)"),
         (f"choose(equal(dtype_of(x), {FLOAT32}), cast(softmax(cast(x, {FLOAT32}), dim=-1), {HALF}), a)", None),
+    ],
+    "negative_of_the_largest_number": [(f"mul(-1, finfo_max({FLOAT32}))", MIN)],
+    "factor_of_rows_leaves_a_product": [
+        (f"matmul(mul(q, {ROWS}), k)", f"mul({ROWS}, matmul(q, k))"),
+        ("matmul(mul(q, parameter(path='w')), k)", None),
     ],
     "added_axis_dropped_again": [("squeeze(unsqueeze(a, dim=0), dim=0)", "a")],
 }  # fmt: skip

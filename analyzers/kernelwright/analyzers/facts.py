@@ -195,6 +195,19 @@ def element_type(form: NormalForm, node: Node, depth: int = 0) -> Node:
     return itself
 
 
+def is_one_wide(node: Node) -> bool:
+    """True for a number, and for a tensor whose last axis is proven to be 1 wide: it scales whole rows of scores."""
+    if is_scalar(node):
+        return True
+    if node.operation == "parameter":
+        unit = node.attribute("unit_axes")
+        return isinstance(unit, tuple) and -1 in unit
+    if node.operation in ("exp", "mul", "add", "pow", "clamp", "cast", "sigmoid", "maximum", "minimum"):
+        operands = node.inputs[:1] if node.operation in ("cast", "clamp") else node.inputs
+        return all(is_one_wide(operand) for operand in operands)
+    return False
+
+
 def holds_product(node: Node) -> bool:
     """True for a matrix product, scaled or not: the scores of an attention."""
     if node.operation == "matmul":

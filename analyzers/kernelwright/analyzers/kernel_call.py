@@ -11,6 +11,7 @@ from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.facts import is_scalar
 from kernelwright.analyzers.frontends.torch.values import Value
 from kernelwright.analyzers.imports import module_spelling
+from kernelwright.analyzers.layout import comments
 from kernelwright.analyzers.normalise import instantiate
 from kernelwright.analyzers.source import SourceFile, blocks_of
 
@@ -129,7 +130,9 @@ class CallWriter:
             if before.get(name) is not now.get(name):
                 return None
         text = self.source.segment(expression)
-        return text if "\n" not in text else None
+        if len(text.splitlines()) == 1:
+            return text
+        return None if comments(text) else ast.unparse(expression)
 
     def _guard_node(self) -> str | None:
         guard = self.site.variant.guard

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.facts import is_scalar
+from kernelwright.analyzers.facts import is_one_wide, is_scalar
 from kernelwright.analyzers.normalise import NormalForm
 from kernelwright.analyzers.rules.loader import Parameter
 
@@ -74,6 +74,10 @@ class Matcher:
         for found in self._shape(pattern, node, state, depth):
             matched = True
             yield found
+        if node.operation == "where" and pattern.operation != "where":
+            for found in self._match_without_mask(pattern, node, state, depth):
+                matched = True
+                yield found
         if node.operation == "choose" and pattern.operation != "choose":
             condition, first, second = node.inputs
             known = state[1].get(condition)
@@ -85,6 +89,18 @@ class Matcher:
                         yield found
         if not matched and depth > self.blocked.depth:
             self.blocked = Blocked(depth, node, pattern.operation)
+
+    def _match_without_mask(self, pattern: Node, node: Node, state: State, depth: int) -> Iterator[State]:
+        """Matches of what a mask selects from, where the mask is there under a condition only: as if it were not."""
+        mask, kept, dropped = node.inputs
+        if mask.operation != "choose":
+            return
+        condition, first, second = mask.inputs
+        for arm, value in ((first, True), (second, False)):
+            everything = arm.attribute("value") if arm.operation == "constant" else None
+            if isinstance(everything, bool) and state[1].get(condition, value) is value:
+                assumed = {**state[1], condition: value}
+                yield from self._match(pattern, kept if everything else dropped, (state[0], assumed), depth)
 
     def _without_optional(self, node: Node, state: State) -> tuple[Node, State] | None:
         """A sum or product of which all operands but one may be absent: that one, and the conditions for it."""
@@ -289,6 +305,8 @@ def _fits(kind: str, node: Node) -> bool:
         return is_scalar(node)
     if kind == "weight":
         return node.operation == "parameter"
+    if kind == "rows":
+        return is_one_wide(node) and not is_scalar(node)
     return not is_scalar(node)
 
 

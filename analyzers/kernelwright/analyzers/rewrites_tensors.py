@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.facts import element_type, holds_product, is_boolean, is_scalar
+from kernelwright.analyzers.facts import element_type, holds_product, is_boolean, is_one_wide, is_scalar
 from kernelwright.analyzers.normalise import NormalForm, rewrite
 from kernelwright.analyzers.rewrites_arithmetic import number
 
@@ -207,6 +207,20 @@ def _without_upcast(f: NormalForm, scores: Node) -> Node:
     return scores
 
 
+@rewrite("matmul")
+def factor_of_rows_leaves_a_product(f: NormalForm, n: Node) -> Node | None:
+    """(s * q) @ k = s * (q @ k) for an s that is 1 wide in the axis summed over"""
+    a, b = n.inputs
+    if a.operation != "mul":
+        return None
+    factors = tuple(o for o in a.inputs if is_one_wide(o) and not is_scalar(o))
+    rest = tuple(o for o in a.inputs if o not in factors)
+    if not factors or not rest:
+        return None
+    left = f.make("mul", rest, ()) if len(rest) > 1 else rest[0]
+    return f.make("mul", (*factors, f.build("matmul", left, b)), ())
+
+
 @rewrite("dtype_of")
 def type_of_an_operation(f: NormalForm, n: Node) -> Node | None:
     """The type of a product of q is q's; of a cast, the target"""
@@ -349,6 +363,14 @@ def clamp_of_an_optional_sum(f: NormalForm, n: Node) -> Node | None:
         return None
     inner = [arm.inputs[0] if arm is clamped[0] else arm for arm in arms]
     return f.build("maximum", f.build("choose", condition, *inner), clamped[0].inputs[1])
+
+
+@rewrite("mul")
+def negative_of_the_largest_number(f: NormalForm, n: Node) -> Node | None:
+    """-finfo.max is finfo.min: floating-point numbers are symmetric"""
+    if len(n.inputs) == 2 and number(n.inputs[0]) == -1 and n.inputs[1].operation == "finfo_max":
+        return f.build("finfo_min", n.inputs[1].inputs[0])
+    return None
 
 
 @rewrite("full")

@@ -29,7 +29,12 @@ _TABLE: list[Operation] = [
     *_operations(
         "leaf",
         ("input", "", "name shape dtype", "an argument; shape (ints) and dtype where the program is a workload"),
-        ("parameter", "", "path", "a parameter or buffer of the module, by its path under self"),
+        (
+            "parameter",
+            "",
+            "path unit_axes",
+            "a parameter or buffer, by its path under self; axes (from the end) made 1 wide",
+        ),
         (
             "attribute",
             "",

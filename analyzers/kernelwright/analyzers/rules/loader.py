@@ -32,7 +32,8 @@ class Parameter:
     """A variable of a definition. `neutral` is the value that stands for "absent" (None: it must be there).
 
     kind: tensor, number (proven to be a Python number), weight (a parameter of the module), mask (added or chosen by),
-    added (a term that the kernel's text adds), kept (a mask that the kernel's text selects by), any
+    added (a term that the kernel's text adds), kept (a mask that the kernel's text selects by),
+    rows (a tensor proven to be 1 wide in its last axis), any
     (whatever the operation takes).
     """
 
@@ -120,15 +121,7 @@ def rules() -> tuple[Rule, ...]:
     return tuple(load_rule(f.read_text(encoding="utf-8"), f.name) for f in files if f.name != "__init__.py")
 
 
-_KINDS = {
-    "Number": "number",
-    "Mask": "mask",
-    "Tensor": "tensor",
-    "Any": "any",
-    "Weight": "weight",
-    "Added": "added",
-    "Kept": "kept",
-}
+_KINDS = {name.capitalize(): name for name in ("number", "mask", "tensor", "any", "weight", "added", "kept", "rows")}
 
 
 def load_rule(text: str, path: str) -> Rule:

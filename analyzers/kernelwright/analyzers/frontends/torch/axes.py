@@ -67,6 +67,21 @@ def _broadcast(shapes: list[Shape]) -> Shape | None:
     return tuple(axes) or None
 
 
+def unit_axes(made: Node) -> tuple[int, ...]:
+    """The axes, counted from the end, that are 1 wide in a tensor that `__init__` makes with a written shape."""
+    while made.operation in ("log", "exp", "mul", "cast", "neg", "sqrt"):
+        tensors = [o for o in made.inputs if o.operation not in ("constant", "dtype")]
+        if len(tensors) != 1:
+            return ()
+        made = tensors[0]
+    if made.operation != "full":
+        return ()
+    sizes = made.inputs[1:]
+    if len(sizes) == 1 and sizes[0].operation == "tuple":
+        sizes = sizes[0].inputs
+    return tuple(i - len(sizes) for i, size in enumerate(sizes) if size.attribute("value") == 1)[::-1]
+
+
 def _are(a: list[Node] | Shape, b: list[Node] | Shape) -> bool:
     return len(a) == len(b) and all(
         x is y or condition_key(x) == condition_key(y) is not None for x, y in zip(a, b, strict=True)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.frontends.torch.axes import split_or_joined
+from kernelwright.analyzers.frontends.torch.axes import split_or_joined, unit_axes
 from kernelwright.analyzers.frontends.torch.builtin_calls import Arguments, Builtins, Keywords
 from kernelwright.analyzers.frontends.torch.classes import prepare_class
 from kernelwright.analyzers.frontends.torch.conditions import Facts
@@ -89,7 +89,8 @@ class Calls(Builtins):
         if isinstance(value, ModuleValue):
             return ModuleValue(value.facts, path)
         if name in facts.parameters or name in facts.buffers:
-            return self.graph.node("parameter", path=path)
+            unit = unit_axes(value) if isinstance(value, Node) and not elsewhere else ()
+            return self.graph.node("parameter", path=path, **({"unit_axes": unit} if unit else {}))
         if isinstance(value, Closure):
             return value
         if isinstance(value, Node) and _is_computed_constant(value) and not elsewhere:

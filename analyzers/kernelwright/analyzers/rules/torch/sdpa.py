@@ -40,11 +40,12 @@ shapes = {
     "q": ("B", "H", "L", "D"),
     "k": ("B", "H", "S", "D"),
     "v": ("B", "H", "S", "D"),
+    "s": ("H", 1, 1),
     "mask": ("B", 1, "L", "S"),
     "keep": ("B", 1, "L", "S"),
     "drop": ("B", 1, "L", "S"),
 }
-roles = {"mask": "additive_mask", "keep": "keep_mask", "drop": "drop_mask"}
+roles = {"s": "positive", "mask": "additive_mask", "keep": "keep_mask", "drop": "drop_mask"}
 lifted = ("q", "k", "v")
 conditions = ("last_axis", "rank", "scale", "mask", "masked_rows", "dropout_flag", "hooks", "double_backward")
 
@@ -67,6 +68,15 @@ def kernel_kept_and_added(q, k, v, keep, mask, p, scale):
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=torch.where(keep, 0.0, torch.finfo(q.dtype).min) + mask, dropout_p=p, scale=scale
     )
+
+
+def definition_row_scaled(q, k, v, s: Rows, mask: Mask = 0, p: Any = 0):
+    scores = q @ k.transpose(-2, -1) * s + mask
+    return torch.dropout(torch.softmax(scores, dim=-1), p, True) @ v
+
+
+def kernel_row_scaled(q, k, v, s, mask, p):
+    return F.scaled_dot_product_attention(q * s, k, v, attn_mask=mask, dropout_p=p, scale=1.0)
 
 
 def definition_clamped(q, k, v, mask: Kept, p: Any = 0, scale: Number = 1):
