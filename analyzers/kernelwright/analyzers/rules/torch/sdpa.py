@@ -329,6 +329,37 @@ matches = (
             output = torch.matmul(weights, value)
         return (output, weights) if output_attentions else (output, None)
     """,
+    # cosine attention: its own scale for each head
+    """
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+    class Cosine(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.logit_scale = nn.Parameter(torch.log(10 * torch.ones((3, 1, 1))))
+        def forward(self, query, key, value):
+            scale = torch.clamp(self.logit_scale, max=4.6).exp()
+            scores = F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).transpose(-2, -1)
+            weights = (scores * scale).softmax(dim=-1)
+            return weights @ value
+    ---
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+    class Cosine(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.logit_scale = nn.Parameter(torch.log(10 * torch.ones((3, 1, 1))))
+        def forward(self, query, key, value):
+            scale = torch.clamp(self.logit_scale, max=4.6).exp()
+            return F.scaled_dot_product_attention(
+                F.normalize(query, dim=-1) * scale,
+                F.normalize(key, dim=-1),
+                value,
+                scale=1.0,
+            )
+    """,
 )
 
 does_not_match = (
@@ -360,14 +391,14 @@ does_not_match = (
         s = 50.0 * torch.tanh(q @ k.transpose(-2, -1) / 50.0)
         return torch.softmax(s, dim=-1) @ v
     """,
-    # a learned temperature
+    # a learned temperature for each key: the softmax runs over it
     """
     import torch
     from torch import nn
     class A(nn.Module):
         def __init__(self):
             super().__init__()
-            self.temperature = nn.Parameter(torch.ones(8, 1, 1))
+            self.temperature = nn.Parameter(torch.ones(8, 1, 64))
         def forward(self, q, k, v):
             return torch.softmax(q @ k.transpose(-2, -1) * self.temperature, dim=-1) @ v
     """,
