@@ -1,4 +1,4 @@
-"""`kernelwright model`: the cost model of the tuner. `collect` gathers the records that it learns from."""
+"""`kernelwright model`: the cost model of the tuner. `collect` gathers the records that it learns from; see also `learning`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.server.cli import learning
 from kernelwright.server.cli.target import UsageError, add_verb
 
 if TYPE_CHECKING:
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 
 def add(verbs: Any) -> None:
     parser = add_verb(
-        verbs, "model", run, "The learned cost model behind tuning: collect records for it.", python=False
+        verbs,
+        "model",
+        run,
+        "The learned cost model behind tuning: collect records, learn from them, judge it.",
+        python=False,
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
+    learning.add(actions)
     summary = "Measure random and mutated schedules of the task list on this CPU's pseudo-devices, while it is idle."
     collecting = add_verb(actions, "collect", collect, summary, python=False)
     collecting.add_argument(
