@@ -312,6 +312,14 @@ def test_words_without_an_edit_where_an_edit_is_not_safe(reason: str) -> None:
     assert not found.has_edit and reason in found.message, found.message
 
 
+def test_a_subclass_that_calls_all_of_them_is_a_condition() -> None:
+    forward = PLAIN[PLAIN.index("    def forward") :]
+    text = HEAD + PLAIN.lstrip("\n") + "\n\nclass Flash(M):\n" + forward
+    found = analyse(text, "m.py", Settings(rules=RULES)).opportunities
+    assert len(found) == 2 and not any(o.has_edit for o in found)
+    assert all(any("must follow" in c.text for c in o.conditions) for o in found)
+
+
 def test_an_older_torch_has_no_public_hooks() -> None:
     (found,) = analyse(HEAD + PLAIN, "m.py", Settings(rules=RULES, torch_version=(2, 4))).opportunities
     assert not found.has_edit and "torch 2.5" in found.message

@@ -17,11 +17,14 @@ PARTS = "packed_parts"
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An attribute access: its node, the class around it ("" for none), and whether it initialises weights."""
+    """An attribute access: its node, the class and the function around it ("" for none), whether it initialises weights,
+    and whether it is called through `self`."""
 
     node: ast.Attribute
     class_name: str
+    function: str
     initialises: bool
+    called: bool
 
 
 def uses_of(scope: Scope, facts: ClassFacts | None, name: str) -> list[Use]:
@@ -73,20 +76,25 @@ _INITIALISES = re.compile(r"init|reset_param", re.IGNORECASE)
 @lru_cache(maxsize=2)
 def _attributes(tree: ast.Module) -> dict[str, list[Use]]:
     found: dict[str, list[Use]] = {}
-    stack: list[tuple[ast.AST, str, bool]] = [(tree, "", False)]
+    called: set[int] = set()
+    stack: list[tuple[ast.AST, str, str, bool]] = [(tree, "", "", False)]
     while stack:
-        node, class_name, initialises = stack.pop()
+        node, class_name, function, initialises = stack.pop()
         if isinstance(node, ast.ClassDef):
             class_name = f"{class_name}.{node.name}" if class_name else node.name
         elif isinstance(node, ast.FunctionDef):
+            function = f"{class_name}.{node.name}"
             initialises = node.name != "__init__" and _INITIALISES.search(node.name) is not None
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            called = node.func
-            if isinstance(called.value, ast.Attribute | ast.Name) and ast.unparse(called.value).endswith("init"):
+            base = node.func.value
+            if getattr(base, "attr", getattr(base, "id", "")) == "init":
                 initialises = True  # nn.init.xavier_uniform_(...)
-        if isinstance(node, ast.Attribute):
-            found.setdefault(node.attr, []).append(Use(node, class_name, initialises))
-        stack.extend((child, class_name, initialises) for child in ast.iter_child_nodes(node))
+            if isinstance(base, ast.Name) and base.id == "self":
+                called.add(id(node.func))
+        elif isinstance(node, ast.Attribute):
+            use = Use(node, class_name, function, initialises, id(node) in called)
+            found.setdefault(node.attr, []).append(use)
+        stack.extend((child, class_name, function, initialises) for child in ast.iter_child_nodes(node))
     for uses in found.values():
         uses.sort(key=lambda use: (use.node.lineno, use.node.col_offset))
     return found

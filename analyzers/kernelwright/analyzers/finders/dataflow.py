@@ -82,6 +82,9 @@ class Dataflow:
         for node in self.nodes:
             if node not in found:
                 mask = 0
+                if node.operation in _LOOKS:
+                    found[node] = 0
+                    continue
                 for operand in node.inputs:
                     mask |= found.get(operand, 0)
                 found[node] = mask
@@ -89,6 +92,10 @@ class Dataflow:
 
 
 _known: WeakKeyDictionary[Detector, Dataflow] = WeakKeyDictionary()
+
+
+_LOOKS = frozenset({"size", "shape", "rank", "dtype_of", "is_none", "is_tensor", "finfo_min", "finfo_max"})
+"""Operations that look at a tensor's form, not at its numbers."""
 
 
 def dataflow(view: FunctionView) -> Dataflow:

@@ -120,22 +120,35 @@ def _activated(node: Node) -> Node | None:
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """What else the file does with the layers: initialises them by name, or calls, hooks and replaces them one by one."""
+    """What else the file does with the layers: initialises them by name, calls all of them in another method too, or calls,
+    hooks and replaces them one by one."""
 
     initialising: tuple[Use, ...]
+    together: tuple[Use, ...]
     others: tuple[Use, ...]
 
 
 def _other_uses(view: FunctionView, calls: Sequence[LayerCall], flow: Dataflow) -> _Uses:
     known = {id(call.expression.func) for call in flow.calls}
-    initialising: list[Use] = []
-    others: list[Use] = []
-    for call in calls:
-        for use in uses_of(view.scope, view.translation.facts, call.path):
-            if id(use.node) in known:
-                continue
-            (initialising if use.initialises else others).append(use)
-    return _Uses(tuple(initialising), tuple(others))
+    uses = [
+        use
+        for call in calls
+        for use in uses_of(view.scope, view.translation.facts, call.path)
+        if id(use.node) not in known
+    ]
+    callers: dict[str, set[str]] = {}
+    for use in uses:
+        if use.called:
+            callers.setdefault(use.function, set()).add(use.node.attr)
+    all_in = {function for function, paths in callers.items() if len(paths) == len(calls)}
+    own = view.translation.function.qualified_name
+    together = [use for use in uses if use.called and use.function in all_in and use.function != own]
+    rest = [use for use in uses if use not in together]
+    return _Uses(
+        tuple(use for use in rest if use.initialises),
+        tuple(together),
+        tuple(use for use in rest if not use.initialises),
+    )
 
 
 def _finding(view: FunctionView, flow: Dataflow, calls: tuple[LayerCall, ...], packed: str) -> Finding:
@@ -156,6 +169,8 @@ def _finding(view: FunctionView, flow: Dataflow, calls: tuple[LayerCall, ...], p
         )
     else:
         try:
+            if uses.together:
+                raise NoPacking(f"{uses.together[0].function} calls the layers too")
             packing = plan_packing(view, flow, calls, packed, uses.initialising)
         except NoPacking as error:
             reason = str(error)
@@ -185,6 +200,8 @@ def _conditions(flow: Dataflow, calls: Sequence[LayerCall], uses: _Uses) -> Iter
         yield user_knows("self_attention", f"self-attention only: {elsewhere[0]} also reads another value here")
     if calls[0].short_class == "ColumnParallelLinear":
         yield user_knows("shards", "ColumnParallelLinear is sharded: rows must be packed rank by rank")
+    if uses.together:
+        yield user_knows("callers", f"{uses.together[0].function} calls the same layers and must follow")
     if uses.initialising:
         use = uses.initialising[0]
         yield user_knows(

@@ -40,7 +40,7 @@ def dropout_add_norm(view: FunctionView) -> Iterator[Finding]:
             _message(view, total),
             "Add and normalise in one kernel",
             check="none",
-            conditions=tuple(_conditions(view, node, call, condition)),
+            conditions=tuple(_conditions(view, node, total, call, condition)),
             snippet=SNIPPET,
         )
 
@@ -141,14 +141,15 @@ def _message(view: FunctionView, total: Node) -> str:
     return f"{what} over memory; one kernel makes one of them"
 
 
-def _conditions(view: FunctionView, node: Node, call: LayerCall | None, condition: str | None) -> Iterator[Condition]:
+def _conditions(
+    view: FunctionView, node: Node, total: Node, call: LayerCall | None, condition: str | None
+) -> Iterator[Condition]:
     yield Condition("following_norm", "proven", "the norm reads the sum itself")
     if condition is not None:
         yield user_knows("branch", condition)
     if call is not None and call.presumed:
         yield user_knows("norm", f"{call.path} is a {call.short_class}, its constructor's default")
-    users = dataflow(view).users.get(view.detector.normal[node.inputs[0]], [])
-    if len(users) > 1:
+    if any(total in user.inputs for user in view.detector.normal if user is not node and user.operation != "choose"):
         yield Condition("sum_returned", "assumed", "the kernel gives back the sum too: it is read again after the norm")
     yield accelerator(view.installed, "a GPU with Triton")
     yield package(view.installed, "liger-kernel")
