@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelwright.analyzers.finders import (
     activations,
     attention,
+    attention_faults,
     channels_last,
     compilation,
     folding,
@@ -15,19 +16,28 @@ from kernelwright.analyzers.finders import (
     rotary,
 )
 from kernelwright.analyzers.finders.attention_modules import mha_need_weights
+from kernelwright.analyzers.finders.device_copies import copy_read_early
+from kernelwright.analyzers.finders.dropout import dropout_in_eval
 from kernelwright.analyzers.finders.finding import FileFinder, FunctionFinder
 from kernelwright.analyzers.finders.inference import inference_mode
+from kernelwright.analyzers.finders.losses import loss_of_softmax
 from kernelwright.analyzers.finders.training import fused_optimizer, non_blocking, zero_grad
 
 FUNCTION_FINDERS: dict[str, FunctionFinder] = {
     "addmm": products.addmm,
     "conv-bn-fold": folding.conv_bn_in_forward,
+    "causal-decode": attention_faults.causal_decode,
     "dropout-add-norm": residual_norms.dropout_add_norm,
     "flash-attention": attention.flash_attention,
     "flex-attention": attention.flex_attention,
+    "dropout-in-eval": dropout_in_eval,
+    "float-mask": attention_faults.float_mask,
     "glu-fuse": projections.glu_fuse,
     "linear-act": activations.linear_act,
     "linear-bn": folding.linear_bn_in_forward,
+    "loss-of-softmax": loss_of_softmax,
+    "mask-and-causal": attention_faults.mask_and_causal,
+    "mask-polarity": attention_faults.mask_polarity,
     "mha-need-weights": mha_need_weights,
     "qkv-fuse": projections.qkv_fuse,
     "rope-fuse": rotary.rope_fuse,
@@ -39,6 +49,7 @@ FILE_FINDERS: dict[str, FileFinder] = {
     "channels-last": channels_last.channels_last,
     "compile": compilation.compile_blocks,
     "conv-bn-fold": folding.conv_bn_in_sequence,
+    "copy-read-early": copy_read_early,
     "fused-optimizer": fused_optimizer,
     "inference-mode": inference_mode,
     "linear-bn": folding.linear_bn_in_sequence,
