@@ -20,7 +20,8 @@ from kernelwright.analyzers.finders.calls_and_views import (
     sources,
 )
 from kernelwright.analyzers.finders.finding import Finding, FunctionView
-from kernelwright.analyzers.finders.syntax import removed_keyword
+from kernelwright.analyzers.finders.syntax import keyword_of, removed_keyword
+from kernelwright.analyzers.frontends.torch.dtypes import DTYPES
 from kernelwright.analyzers.frontends.torch.graph import MAYBE_NONE
 from kernelwright.analyzers.opportunity import TextEdit
 
@@ -179,6 +180,8 @@ def _is_padding(mask: Node) -> bool:
 
 def float_mask(view: FunctionView) -> Iterator[Finding]:
     """Zeros and ones where a mask is added: they shift scores by 1 and hide nothing."""
+    if _makes_tensors_of_unknown_type(view):
+        return
     normal = view.detector.normal
     for node, call in _calls(view):
         written = argument(call, 3, "attn_mask")
@@ -196,11 +199,23 @@ def float_mask(view: FunctionView) -> Iterator[Finding]:
         scores = normal[node.inputs[0]]
         if scores.operation != "add" or not any(n.operation == "matmul" for n in walk((scores,))):
             continue
-        call = own_call(view, node)
-        if call is not None and any(_is_unscaled_triangle(view, term) for term in scores.inputs):
+        softmax = own_call(view, node)
+        if softmax is not None and any(_is_unscaled_triangle(view, term) for term in scores.inputs):
             yield _finding(
-                view, call, "a mask of zeros and ones is added to the scores: it hides nothing (masked_fill does)"
+                view, softmax, "a mask of zeros and ones is added to the scores: it hides nothing (masked_fill does)"
             )
+
+
+def _makes_tensors_of_unknown_type(view: FunctionView) -> bool:
+    """`torch.ones(n, n, dtype=mask.dtype)` may be boolean."""
+    facts = view.translation.facts
+    places: list[ast.AST] = [view.translation.function.node if facts is None else facts.node]
+    for call in (c for place in places for c in ast.walk(place) if isinstance(c, ast.Call)):
+        name = (view.scope.qualified(call.func) or "").rpartition(".")[2]
+        dtype = keyword_of(call, "dtype")
+        if name in ("ones", "full") and dtype is not None and view.scope.qualified(dtype.value) not in DTYPES:
+            return True
+    return False
 
 
 def _is_zero_or_one(view: FunctionView, mask: Node) -> bool:

@@ -65,8 +65,8 @@ def loss_of_softmax(view: FunctionView) -> Iterator[Finding]:
 
 
 def _loss(node: Node) -> str | None:
-    if node.operation == "cross_entropy":
-        return f"{_F}cross_entropy"
+    if node.operation in ("cross_entropy", "nll_loss"):
+        return f"{_F}{node.operation}"
     name = node.attribute("target") if node.operation == "call" else node.attribute("class")
     if node.operation not in ("call", "layer") or not isinstance(name, str):
         return None
@@ -89,6 +89,8 @@ def _edit(view: FunctionView, written: ast.expr, wanted: str) -> tuple[TextEdit 
     """Where the softmax is written as the argument itself, that is what to change."""
     if not isinstance(written, ast.Call) or is_open(written):
         return None, ""
+    if any(k.arg not in ("dim", "input") for k in written.keywords):
+        return None, ""  # a softmax in another type: the logits would lose that
     source = view.source
     name = view.scope.qualified(written.func) or ""
     is_function = name in ("torch.softmax", f"{_F}softmax", "torch.sigmoid", f"{_F}sigmoid")
