@@ -39,7 +39,21 @@ def _unary(f: NormalForm, n: Node) -> Node | None:
 
 
 MAYBE_NONE = frozenset(
-    {"input", "item", "layer", "attribute", "parameter", "field", "global", "opaque", "call", "pick"}
+    {
+        "input",
+        "item",
+        "layer",
+        "attribute",
+        "parameter",
+        "field",
+        "global",
+        "opaque",
+        "call",
+        "pick",
+        "carried",
+        "loop",
+        "element",
+    }
 )
 
 

@@ -174,6 +174,9 @@ def none_is_none(f: NormalForm, n: Node) -> Node | None:
         "global",
         "parameter",
         "pick",
+        "carried",
+        "loop",
+        "element",
     ):
         return f.constant(False)
     return None

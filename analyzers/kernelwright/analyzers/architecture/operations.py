@@ -189,6 +189,28 @@ _TABLE: list[Operation] = [
         ("item", "x", "index", "one of several values"),
         ("field", "x", "name", "an attribute of a Python object that is not known further"),
         ("choose", "condition a b", "", "a if the (Python) condition holds, else b: a branch, not elementwise"),
+        (
+            "carried",
+            "x",
+            "name loop",
+            "a value that a loop changes, as an iteration finds it; x is the value before the loop",
+        ),
+        ("element", "x", "loop", "the element of a sequence that an iteration of a loop is about"),
+        ("iteration", "x", "loop", "true while an iteration of the loop over x runs"),
+        (
+            "loop",
+            "*",
+            "names conditions loop",
+            "the first of `names` after the loop. Operands: what it runs over and the conditions that end it (`conditions` of "
+            "them), for each name the value before the loop, for each the value after an iteration",
+        ),
+        (
+            "updated",
+            "x value *",
+            "index",
+            "x with the elements at an index replaced by value; index tells of each part whether it is a slice of three operands",
+        ),
+        ("store", "x *", "path", "an attribute of an object, or an argument's memory, is set to x (an effect)"),
         ("layer", "*", "path class", "a submodule that is not looked into"),
         (
             "call",

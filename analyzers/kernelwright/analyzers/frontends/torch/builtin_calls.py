@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.frontends.torch.stores import Stores
-from kernelwright.analyzers.frontends.torch.values import NotUnderstood, TableValue, Value
+from kernelwright.analyzers.frontends.torch.values import IterationValue, NotUnderstood, TableValue, Value
 
 Keywords = tuple[tuple[str, Value], ...]
 Arguments = tuple[Value, ...]
@@ -45,7 +45,7 @@ class Builtins(Stores):
         items = self.items(arguments[0])
         if items is None:
             return arguments[0]
-        return self.graph.tuple(*(self.node_of(item) for item in items))
+        return self.sequence(items)
 
     _builtin_list = _builtin_tuple
 
@@ -56,12 +56,16 @@ class Builtins(Stores):
         return self.graph.tuple(*(self.node_of(self.invoke(arguments[0], (item,), ())) for item in items))
 
     def _builtin_zip(self, arguments: Arguments, keywords: Keywords) -> Value:
-        columns = [self.items(a) for a in arguments]
-        known = [c for c in columns if c is not None]
-        if len(known) != len(columns):
-            raise NotUnderstood("zip of sequences of unknown length")
-        rows = zip(*known, strict=False)
-        return self.graph.tuple(*(self.graph.tuple(*(self.node_of(v) for v in row)) for row in rows))
+        made = IterationValue("zip", arguments)
+        rows = self.items(made)
+        return made if rows is None else self.sequence(rows)
+
+    def _builtin_enumerate(self, arguments: Arguments, keywords: Keywords) -> Value:
+        if len(arguments) != 1 or keywords:
+            raise NotUnderstood("enumerate from another start")
+        made = IterationValue("enumerate", arguments)
+        rows = self.items(made)
+        return made if rows is None else self.sequence(rows)
 
     def _builtin_range(self, arguments: Arguments, keywords: Keywords) -> Value:
         bounds = [
@@ -71,7 +75,7 @@ class Builtins(Stores):
             numbers = range(*(b for b in bounds if isinstance(b, int)))
             if len(numbers) <= 64:
                 return self.graph.tuple(*(self.graph.constant(n) for n in numbers))
-        raise NotUnderstood("range of unknown length")
+        return self.graph.node("call", *(self.node_of(a) for a in arguments), target="builtins.range", keywords=())
 
     def _builtin_isinstance(self, arguments: Arguments, keywords: Keywords) -> Value:
         value, kinds = arguments

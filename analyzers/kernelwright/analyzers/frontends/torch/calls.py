@@ -148,11 +148,6 @@ class Calls(Builtins):
                     self.replaced(value, made)
             return made
 
-    def passed(self, e: ast.expr) -> Value:
-        """An argument's value; an attribute of an object (`config.size`) is a value here, not a method to be called."""
-        value = self.evaluate(e)
-        return self.node_of(value) if isinstance(value, BoundMethod) else value
-
     def invoke(self, callee: Value, arguments: Arguments, keywords: Keywords) -> Value:
         if isinstance(callee, Closure):
             return self.followed(callee, arguments, keywords)

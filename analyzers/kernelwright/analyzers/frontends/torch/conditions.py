@@ -25,7 +25,7 @@ def condition_key(node: Node, budget: list[int] | None = None) -> object:
     budget[0] -= 1
     if budget[0] < 0:
         return None
-    if node.operation in ("input", "opaque", "call", "layer", "item"):
+    if node.operation in ("input", "opaque", "call", "layer", "item", "carried", "loop", "element"):
         return id(node)
     return (node.operation, node.attributes, tuple(condition_key(operand, budget) for operand in node.inputs))
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.frontends.torch.calls import CONTEXT_DECORATORS, Calls
+from kernelwright.analyzers.frontends.torch.calls import CONTEXT_DECORATORS
 from kernelwright.analyzers.frontends.torch.conditions import conjunction
 from kernelwright.analyzers.frontends.torch.expressions import Environment, Frame
 from kernelwright.analyzers.frontends.torch.graph import Graph, Origin
+from kernelwright.analyzers.frontends.torch.loops import Loops, stored_names
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.values import Closure, NotUnderstood, Value
 from kernelwright.analyzers.source import FunctionNode, blocks_of, import_names
@@ -22,11 +23,9 @@ MAXIMUM_DEPTH = 8
 """Calls followed into each other; deeper ones become opaque."""
 MAXIMUM_NODES = 30_000
 """Nodes of one translation; past that every further call becomes opaque."""
-MAXIMUM_UNROLLED = 8
-"""Iterations of a loop over a sequence of known length that are written out."""
 
 
-class Evaluator(Calls):
+class Evaluator(Loops):
     """Interprets one function and everything it calls. Use `translate`, not this class."""
 
     def __init__(self, scope: Scope, graph: Graph, *, follow_submodules: bool = False) -> None:
@@ -78,12 +77,13 @@ class Evaluator(Calls):
         elif isinstance(s, ast.For | ast.AsyncFor):
             self.loop(s)
         elif isinstance(s, ast.While):
-            self.test(s.test)
-            self.repeated(s.body, s)
+            self.while_loop(s)
         elif isinstance(s, ast.With | ast.AsyncWith):
             return self.context(s)
         elif isinstance(s, FunctionNode):
-            self.frame.environment[s.name] = Closure(s, self.scope.source, self.frame.environment, self.frame.owner)
+            self.frame.environment[s.name] = Closure(
+                s, self.scope.source, self.frame.environment, self.frame.owner, frame=self.frame
+            )
         elif isinstance(s, ast.Import | ast.ImportFrom):
             for name, imported in import_names(s).items():
                 self.frame.environment[name] = self.graph.node("global", name=imported)
@@ -96,10 +96,11 @@ class Evaluator(Calls):
                 if isinstance(target, ast.Name):
                     self.frame.environment.pop(target.id, None)
                 else:
-                    self.assign(target, self.graph.none, s)
+                    self.deleted(target)
         elif isinstance(s, ast.Try) or type(s).__name__ == "TryStar":
             return self.attempt(s)
         elif isinstance(s, ast.Continue | ast.Break):
+            self.jump(s)
             return False
         elif isinstance(s, ast.Global | ast.Nonlocal):
             for name in s.names:
@@ -175,34 +176,6 @@ class Evaluator(Calls):
                 out[name] = self.choose(condition, a, b)
         return out
 
-    def loop(self, s: ast.For | ast.AsyncFor) -> None:
-        iterable = self.evaluate(s.iter)
-        items = self.items(iterable)
-        breaks = any(isinstance(n, ast.Break | ast.Continue | ast.Return) for b in s.body for n in walk(b))
-        if items is not None and len(items) <= MAXIMUM_UNROLLED and not breaks:
-            for item in items:
-                self.assign(s.target, item, s)
-                if not self.run(s.body):
-                    return
-            self.run(s.orelse)
-            return
-        self.blur_names(s.body, s, "loop")
-        self.assign(s.target, self.element(iterable), s)
-        self.repeated(s.body, s)
-        self.run(s.orelse)
-
-    def repeated(self, body: list[ast.stmt], s: ast.stmt) -> None:
-        """Interpret a loop body once, on unknown values for everything it changes; afterwards those are unknown too."""
-        self.blur_names(body, s, "loop")
-        before = len(self.frame.returns)
-        marker = self.graph.node("opaque", reason="loop", text="runs")
-        self.frame.path.append(marker)
-        self.run(body)
-        self.frame.path.pop()
-        if len(self.frame.returns) > before:
-            self.happens(marker)
-        self.blur_names(body, s, "loop")
-
     def context(self, s: ast.With | ast.AsyncWith) -> bool:
         for item in s.items:
             value = self.node_of(self.evaluate(item.context_expr))
@@ -240,7 +213,7 @@ class Evaluator(Calls):
 
     def blur_names(self, body: list[ast.stmt], s: ast.stmt, reason: str) -> None:
         """Everything the block may bind or change becomes unknown."""
-        for name in sorted(_stored_names(body)):
+        for name in sorted(stored_names(body)):
             if name in self.frame.environment or "." not in name:
                 old = self.frame.environment.get(name)
                 inputs = (old,) if isinstance(old, Node) else ()
@@ -261,7 +234,9 @@ class Evaluator(Calls):
         decorators = getattr(closure.node, "decorator_list", [])
         if any(not self.transparent(decorator) for decorator in decorators):
             raise NotUnderstood("decorated function")
-        environment = dict(closure.environment)
+        defined_in = closure.frame
+        seen = defined_in.environment if isinstance(defined_in, Frame) and defined_in in self.frames else None
+        environment = dict(closure.environment if seen is None else seen)
         environment.update(self.bind_parameters(closure, arguments, keywords))
         frame = Frame(environment, closure.owner)
         span, scope, facts = self.graph.span, self.scope, self.facts
@@ -321,35 +296,3 @@ def _values_read(expression: ast.expr) -> list[ast.expr]:
 
 def _leaves(body: list[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], ast.Raise | ast.Return | ast.Continue)
-
-
-def _stored_names(body: list[ast.stmt]) -> set[str]:
-    names: set[str] = set()
-    for statement in body:
-        for node in walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-                names.add(node.id)
-            elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None:
-                names.add(node.name)
-            elif isinstance(node, ast.MatchMapping) and node.rest is not None:
-                names.add(node.rest)
-            elif isinstance(node, ast.ExceptHandler) and node.name is not None:
-                names.add(node.name)
-            elif isinstance(node, ast.alias):
-                names.add((node.asname or node.name).partition(".")[0])
-            elif isinstance(node, FunctionNode | ast.ClassDef):
-                names.add(node.name)
-            elif isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
-                base = node.value
-                while isinstance(base, ast.Subscript | ast.Attribute):
-                    base = base.value
-                if isinstance(base, ast.Name):
-                    names.add(base.id if isinstance(node, ast.Subscript) else f"{base.id}.{node.attr}")
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                method = node.func.attr
-                mutates = method in ("append", "extend", "insert", "update", "pop") or (
-                    method.endswith("_") and not method.endswith("__")
-                )
-                if mutates and isinstance(node.func.value, ast.Name):
-                    names.add(node.func.value.id)
-    return names

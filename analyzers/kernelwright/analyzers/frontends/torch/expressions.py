@@ -6,6 +6,7 @@ Calls are in `calls`, statements in `evaluate`.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kernelwright.analyzers.architecture import Node
@@ -17,14 +18,20 @@ from kernelwright.analyzers.frontends.torch.subscripts import subscript
 from kernelwright.analyzers.frontends.torch.values import (
     BoundMethod,
     Closure,
+    IterationValue,
     LayerValue,
     ModuleValue,
     NotUnderstood,
+    SequenceValue,
     TableValue,
     Value,
 )
 
 Environment = dict[str, Value]
+
+CONTAINERS = ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict")
+REPEATED = "list"
+"""Class name of a list of layers that a comprehension makes: its one argument stands for all of them."""
 
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -57,7 +64,16 @@ CONSTANTS = {
 }
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A `continue` or `break`: under which conditions since the loop's start, and the names as they were there."""
+
+    condition: Node | None
+    environment: Environment
+    leaves: bool
+
+
+@dataclass(eq=False)
 class Frame:
     """One function being interpreted: its names, the conditions on the way here, and what it has returned so far."""
 
@@ -65,6 +81,9 @@ class Frame:
     owner: ModuleValue | None
     path: list[Node] = field(default_factory=list)
     returns: list[tuple[Node | None, Node]] = field(default_factory=list)
+    jumps: list[Jump] = field(default_factory=list)
+    base: int = 0
+    """How many of the conditions in `path` stand outside the innermost loop."""
 
 
 class Expressions:
@@ -88,6 +107,11 @@ class Expressions:
 
     def call(self, e: ast.Call) -> Value:
         raise NotImplementedError
+
+    def passed(self, e: ast.expr) -> Value:
+        """An argument's value; an attribute of an object (`config.size`) is a value here, not a method to be called."""
+        value = self.evaluate(e)
+        return self.node_of(value) if isinstance(value, BoundMethod) else value
 
     def invoke(self, callee: Value, arguments: tuple[Value, ...], keywords: tuple[tuple[str, Value], ...]) -> Value:
         raise NotImplementedError
@@ -142,6 +166,11 @@ class Expressions:
             return self.graph.node("global", name=value.node.name)
         if isinstance(value, BoundMethod):
             return self.graph.node("field", value.receiver, name=value.name)
+        if isinstance(value, SequenceValue):
+            return self.graph.tuple(*(self.node_of(item) for item in value.items))
+        if isinstance(value, IterationValue):
+            parts = (self.node_of(part) for part in value.parts)
+            return self.graph.node("call", *parts, target=f"builtins.{value.kind}", keywords=())
         entries = [(k, v) for k, v in value.entries.items()]
         return self.graph.node(
             "call", *(self.node_of(v) for _, v in entries), target="dict", keywords=tuple(str(k) for k, _ in entries)
@@ -174,20 +203,49 @@ class Expressions:
                 count = value.attribute("count")
                 if isinstance(count, int):
                     return [self.graph.node("item", value, index=i) for i in range(count)]
-        contains = isinstance(value, LayerValue) and value.class_name in ("torch.nn.ModuleList", "torch.nn.Sequential")
-        if contains and isinstance(value, LayerValue) and value.arguments:
-            layers = [v for v in value.arguments if isinstance(v, LayerValue | ModuleValue)]
-            if len(layers) == len(value.arguments):
-                return [_placed(layer, f"{value.path}.{i}") for i, layer in enumerate(layers)]
+        if isinstance(value, SequenceValue):
+            return list(value.items)
+        if isinstance(value, IterationValue):
+            columns = [self.items(part) for part in value.parts]
+            known = [column for column in columns if column is not None]
+            if len(known) != len(columns):
+                return None
+            if value.kind == "enumerate":
+                return [self.sequence((self.graph.constant(i), item)) for i, item in enumerate(known[0])]
+            return [self.sequence(row) for row in zip(*known, strict=False)]
+        if isinstance(value, LayerValue) and value.class_name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
+            given = value.arguments
+            if value.class_name == "torch.nn.ModuleList" and len(given) == 1:
+                given = tuple(self.items(given[0]) or ())
+            layers = [v for v in given if isinstance(v, LayerValue | ModuleValue)]
+            whole = layers and len(layers) == len(given) and not any(_is_repeated(layer) for layer in layers)
+            if whole and not value.keywords:
+                return [placed(layer, f"{value.path}.{i}") for i, layer in enumerate(layers)]
         return None
 
-    def element(self, value: Value) -> Value:
-        """An element of a sequence of unknown length."""
-        if isinstance(value, LayerValue) and value.arguments:
-            return value.arguments[0]
-        if isinstance(value, Node):
-            return self.graph.node("opaque", value, reason="loop", text="element")
-        return self.graph.node("opaque", reason="loop", text="element")
+    def sequence(self, items: Iterable[Value]) -> Value:
+        """A tuple of these values: a node where all are nodes."""
+        values = tuple(items)
+        nodes = [v for v in values if isinstance(v, Node)]
+        return self.graph.tuple(*nodes) if len(nodes) == len(values) else SequenceValue(values)
+
+    def each(self, value: Value, loop: int) -> Value:
+        """What an iteration of loop number `loop` over `value` is about."""
+        if isinstance(value, IterationValue):
+            parts = [self.each(part, loop) for part in value.parts]
+            if value.kind == "enumerate":
+                count = self.graph.node("element", self.graph.node("global", name="itertools.count"), loop=loop)
+                parts.insert(0, self.graph.node("number", count))
+            return self.sequence(parts)
+        if isinstance(value, LayerValue) and (layer := repeated_layer(value)) is not None:
+            return placed(layer, f"{value.path}.*{loop}")
+        if isinstance(value, LayerValue) and value.class_name in CONTAINERS:
+            return LayerValue(f"{value.path}.*{loop}", "?")
+        node = self.node_of(value)
+        made = self.graph.node("element", node, loop=loop)
+        if node.operation == "call" and node.attribute("target") == "builtins.range":
+            return self.graph.node("number", made)
+        return made
 
     # ---- expressions
 
@@ -236,18 +294,18 @@ class Expressions:
         return False
 
     def _tuple(self, e: ast.Tuple | ast.List) -> Value:
-        parts: list[Node] = []
+        parts: list[Value] = []
         for element in e.elts:
             if isinstance(element, ast.Starred):
                 value = self.evaluate(element.value)
                 items = self.items(value)
                 if items is None:
                     raise NotUnderstood("a sequence of unknown length")
-                parts.extend(self.node_of(item) for item in items)
+                parts.extend(items)
             else:
-                parts.append(self.node_of(self.evaluate(element)))
+                parts.append(self.passed(element))
         self.place(e)
-        return self.graph.tuple(*parts)
+        return self.sequence(parts)
 
     _list = _tuple
 
@@ -265,7 +323,7 @@ class Expressions:
         return value
 
     def _lambda(self, e: ast.Lambda) -> Value:
-        return Closure(e, self.scope.source, self.frame.environment, self.frame.owner)
+        return Closure(e, self.scope.source, self.frame.environment, self.frame.owner, frame=self.frame)
 
     def _starred(self, e: ast.Starred) -> Value:
         raise NotUnderstood("star expression")
@@ -406,31 +464,6 @@ class Expressions:
         self.place(e)
         return self.choose(condition, first, second)
 
-    def _listcomp(self, e: ast.ListComp | ast.GeneratorExp) -> Value:
-        if len(e.generators) != 1 or e.generators[0].ifs:
-            raise NotUnderstood("comprehension")
-        generator = e.generators[0]
-        items = self.items(self.evaluate(generator.iter))
-        saved = dict(self.frame.environment)
-        try:
-            if items is None or len(items) > 8:
-                # A list of layers made in a loop: one stands for all.
-                self.assign(generator.target, self.graph.node("opaque", reason="loop", text="element"), None)
-                value = self.evaluate(e.elt)
-                if isinstance(value, LayerValue | ModuleValue):
-                    return LayerValue("*", "list", (value,))
-                raise NotUnderstood("comprehension over a sequence of unknown length")
-            made: list[Node] = []
-            for item in items:
-                self.assign(generator.target, item, None)
-                made.append(self.node_of(self.evaluate(e.elt)))
-        finally:
-            self.frame.environment = saved
-        self.place(e)
-        return self.graph.tuple(*made)
-
-    _generatorexp = _listcomp
-
     def _call(self, e: ast.Call) -> Value:
         return self.call(e)
 
@@ -447,22 +480,30 @@ class Expressions:
             if isinstance(index, int) and -len(items) <= index < len(items):
                 return items[index]
         if not isinstance(base, Node):
-            if isinstance(base, LayerValue) and base.arguments:
-                return base.arguments[0]
+            if isinstance(base, LayerValue) and base.class_name in CONTAINERS:
+                # Which one is not known: a place of its own for each time that one is looked up.
+                self.graph.loops += 1
+                layer = repeated_layer(base)
+                path = f"{base.path}.*{self.graph.loops}"
+                return placed(layer, path) if layer is not None else LayerValue(path, "?")
             raise NotUnderstood("subscript of something unknown")
-        parts = e.slice.elts if isinstance(e.slice, ast.Tuple) else [e.slice]
-        index_values: list[Node | slice] = []
-        for part in parts:
+        index_values = self.indices(e.slice)
+        self.place(e)
+        return subscript(self.graph, base, index_values)
+
+    def indices(self, e: ast.expr) -> list[Node | slice]:
+        """The parts of an index, one an axis; bounds of slices are nodes or None."""
+        made: list[Node | slice] = []
+        for part in e.elts if isinstance(e, ast.Tuple) else [e]:
             if isinstance(part, ast.Slice):
                 bounds = (
                     self.node_of(self.evaluate(b)) if b is not None else None
                     for b in (part.lower, part.upper, part.step)
                 )
-                index_values.append(slice(*bounds))
+                made.append(slice(*bounds))
             else:
-                index_values.append(self.node_of(self.evaluate(part)))
-        self.place(e)
-        return subscript(self.graph, base, index_values)
+                made.append(self.node_of(self.evaluate(part)))
+        return made
 
     def _attribute(self, e: ast.Attribute) -> Value:
         base = self.evaluate(e.value)
@@ -515,11 +556,24 @@ def _is_not(e: ast.expr) -> bool:
     return isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.Not)
 
 
-def _placed(layer: LayerValue | ModuleValue, path: str) -> LayerValue | ModuleValue:
+def placed(layer: LayerValue | ModuleValue, path: str) -> LayerValue | ModuleValue:
     """A layer of a container, under its place there."""
     if isinstance(layer, ModuleValue):
         return ModuleValue(layer.facts, path)
     return LayerValue(path, layer.class_name, layer.arguments, layer.keywords)
+
+
+def _is_repeated(layer: LayerValue | ModuleValue) -> bool:
+    return isinstance(layer, LayerValue) and layer.class_name == REPEATED
+
+
+def repeated_layer(container: LayerValue) -> LayerValue | ModuleValue | None:
+    """The layer that a container holds any number of, all made alike, or None."""
+    for argument in container.arguments if len(container.arguments) == 1 else ():
+        if isinstance(argument, LayerValue) and argument.class_name == REPEATED:
+            inner = argument.arguments[0]
+            return inner if isinstance(inner, LayerValue | ModuleValue) else None
+    return None
 
 
 def _same_layer(a: LayerValue, b: LayerValue) -> bool:

@@ -46,7 +46,8 @@ class Graph:
 
     `expressions` tells of which expression of the translated function a node is the value; `ranks` holds axis counts that
     the code itself proves; `contexts` the `with` statements (and decorators like them) around a node, `shapes` those of
-    values that split or join axes.
+    values that split or join axes. `made` has all nodes in the order they were made: operands stand before their users.
+    `memory` maps what an in-place operation made to what it changed, `roots` keeps answers of `stores.memory_roots`.
     """
 
     origins: dict[Node, Origin] = field(default_factory=dict)
@@ -54,9 +55,13 @@ class Graph:
     ranks: dict[Node, int] = field(default_factory=dict)
     contexts: dict[Node, tuple[ast.AST, ...]] = field(default_factory=dict)
     shapes: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
+    made: list[Node] = field(default_factory=list)
+    memory: dict[Node, Node] = field(default_factory=dict)
+    roots: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
     context: tuple[ast.AST, ...] = ()
     origin: Origin | None = None
     span: Span | None = None
+    loops: int = 0
 
     def node(self, operation: str, *inputs: Node, **attributes: Attribute) -> Node:
         made = Node(operation, inputs, tuple(attributes.items()), self.span)
@@ -64,6 +69,7 @@ class Graph:
 
     def noted(self, made: Node) -> Node:
         """Note where a node was made."""
+        self.made.append(made)
         if self.origin is not None:
             self.origins[made] = self.origin
         if self.context:
@@ -159,14 +165,17 @@ def _is_sequence(node: Node) -> bool:
 CONDITIONS = frozenset(
     {
         "is_none", "is_tensor", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_not",
-        "logical_and", "logical_or", "truth",
+        "logical_and", "logical_or", "truth", "iteration",
     }
 )  # fmt: skip
 """Operations that give a truth value."""
 
 MAYBE_NONE = frozenset(
-    {"input", "attribute", "item", "choose", "call", "layer", "opaque", "field", "global", "parameter"}
-)
+    {
+        "input", "attribute", "item", "choose", "call", "layer", "opaque", "field", "global", "parameter", "carried", "loop",
+        "element",
+    }
+)  # fmt: skip
 """Operations whose value may be None; everything else is a tensor or a number."""
 
 

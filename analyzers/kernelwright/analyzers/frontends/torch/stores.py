@@ -6,12 +6,13 @@ import ast
 
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.frontends.torch.expressions import BINARY, Expressions
+from kernelwright.analyzers.frontends.torch.graph import Graph
 from kernelwright.analyzers.frontends.torch.values import ModuleValue, TableValue, Value
 
 VIEWS = frozenset(
     {
         "transpose", "permute", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "expand", "slice", "pick", "item",
-        "chunk", "split", "unbind", "detach", "contiguous", "cast",
+        "chunk", "split", "unbind", "detach", "contiguous", "cast", "dropout", "element",
     }
 )  # fmt: skip
 """Operations whose result may share memory with their first operand."""
@@ -34,20 +35,48 @@ class Stores(Expressions):
             base = self.evaluate(target.value)
             if isinstance(base, ModuleValue) and not base.path:
                 self.frame.environment[f"self.{target.attr}"] = value
-            self.effect_of_store(target, value)
+            holder = self.node_of(base)
+            self.place(target)
+            inputs = (self.node_of(value),) if isinstance(base, ModuleValue) else (self.node_of(value), holder)
+            path = f"{base.path}.{target.attr}".lstrip(".") if isinstance(base, ModuleValue) else target.attr
+            self.happens(self.graph.node("store", *inputs, path=path))
         elif isinstance(target, ast.Subscript):
-            base = self.evaluate(target.value)
-            self.effect_of_store(target, value)
-            if isinstance(base, TableValue):
-                base.unknown = True
-            if isinstance(base, Node):
-                changed = self.opaque(target, "assignment to elements", base, value)
-                self.replaced(base, changed)
+            self.element_stored(target, value)
         elif isinstance(target, ast.Starred):
             self.assign(target.value, self.graph.node("opaque", reason="star target", text=""), statement)
 
-    def effect_of_store(self, target: ast.expr, value: Value) -> None:
-        self.happens(self.opaque(target, "store", value))
+    def element_stored(self, target: ast.Subscript, value: Value) -> None:
+        base = self.passed(target.value)
+        if isinstance(base, TableValue):
+            base.unknown = True
+        if not isinstance(base, Node):
+            self.happens(self.opaque(target, "store", base, value))
+            return
+        parts: list[Node] = []
+        kinds: list[str] = []
+        for index in self.indices(target.slice):
+            if isinstance(index, slice):
+                parts.extend(
+                    bound if bound is not None else self.graph.none for bound in (index.start, index.stop, index.step)
+                )
+                kinds.append("slice")
+            else:
+                parts.append(index)
+                kinds.append("part")
+        self.place(target)
+        changed = self.graph.node("updated", base, self.node_of(value), *parts, index=tuple(kinds))
+        self.replaced(base, changed)
+
+    def deleted(self, target: ast.expr) -> None:
+        """`del` of an element or attribute: what held it is not known any more."""
+        base = self.evaluate(target.value) if isinstance(target, ast.Subscript | ast.Attribute) else None
+        if isinstance(base, TableValue):
+            base.unknown = True
+        elif isinstance(base, Node):
+            self.replaced(base, self.opaque(target, "deletion", base))
+        elif isinstance(base, ModuleValue) and isinstance(target, ast.Attribute):
+            self.frame.environment[f"self.{target.attr}"] = self.opaque(target, "deletion")
+        self.happens(self.opaque(target, "deletion"))
 
     def unpack(self, target: ast.Tuple | ast.List, value: Value, statement: ast.stmt | None) -> None:
         count = len(target.elts)
@@ -89,36 +118,109 @@ class Stores(Expressions):
             if len(self.frames) == 1:
                 self.graph.expressions.setdefault(new, s)
         if isinstance(s.target, ast.Name):
-            if isinstance(old, Node) and old.operation not in ("constant", "tuple", "size"):
-                self.replaced(old, new)
+            if isinstance(old, Node) and old.operation not in ("constant", "tuple", "size", "number"):
+                self.replaced(old, new, sure=not may_be_number(old))
             self.frame.environment[s.target.id] = new
         else:
             self.assign(s.target, new, s)
 
-    def replaced(self, old: Node, new: Node) -> None:
-        """`old` was changed in place and now holds `new`: rename it everywhere, and blur whatever shares its memory."""
-        root = view_root(old)
+    def replaced(self, old: Node, new: Node, *, sure: bool = True) -> None:
+        """`old` was changed in place and now holds `new`: say so wherever it is known, and blur what shares its memory.
+
+        Not `sure`: it may be a number, which is not changed; other names for it are unknown then.
+        """
+        if new is not old:
+            self.graph.memory[new] = old
+        roots = memory_roots(self.graph, old)
         for frame in self.frames:
             for name, value in frame.environment.items():
-                if value is old:
-                    frame.environment[name] = new
-                elif (
-                    isinstance(value, Node)
-                    and value is not new
-                    and view_root(value) is root
-                    and value.operation != "tuple"
-                ):
-                    blurred = self.graph.node("opaque", value, new, reason="changed in place", text=name)
-                    frame.environment[name] = blurred
-        if root.operation in ("input", "parameter", "attribute"):
-            # The caller's tensor changes: that is visible outside.
-            self.happens(self.graph.node("opaque", new, reason="store", text="in place"))
+                if isinstance(value, Node) and value is not new:
+                    frame.environment[name] = self.after_change(value, old, new, roots, name, sure)
+        for root in roots:
+            if root.operation in _OUTSIDE:
+                # The caller's tensor changes, or one of the module's: that is visible outside.
+                self.happens(self.graph.node("store", new, root, path="in place"))
+                self.attribute_changed(root, new if root is old else None)
+
+    def after_change(self, value: Node, old: Node, new: Node, roots: tuple[Node, ...], name: str, sure: bool) -> Node:
+        """A value after the change; a tuple holds what its parts are then."""
+        if value is old and sure:
+            return new
+        if value.operation in ("constant", "size", "shape", "global", "dtype") or set(roots).isdisjoint(
+            memory_roots(self.graph, value)
+        ):
+            return value
+        if value.operation == "tuple" or (value.operation == "join" and sure):
+            parts = tuple(self.after_change(part, old, new, roots, name, sure) for part in value.inputs)
+            if all(part is before for part, before in zip(parts, value.inputs, strict=True)):
+                return value
+            return self.graph.node(value.operation, *parts)
+        blurred = self.graph.node("opaque", value, new, reason="changed in place", text=name)
+        self.graph.memory[blurred] = value
+        return blurred
+
+    def attribute_changed(self, root: Node, new: Node | None) -> None:
+        """An attribute of `self` was changed in place: reading it later gives what it holds now."""
+        path = root.attribute("path")
+        if not isinstance(path, str) or "." in path or root.operation not in ("parameter", "attribute"):
+            return
+        for frame in self.frames:
+            if frame.owner is not None and not frame.owner.path:
+                blurred = new or self.graph.node("opaque", root, reason="changed in place", text=path)
+                frame.environment[f"self.{path}"] = blurred
 
 
-def view_root(node: Node) -> Node:
-    while node.operation in VIEWS and node.inputs:
-        node = node.inputs[0]
-    return node
+_OUTSIDE = frozenset({"input", "parameter", "attribute", "field", "global"})
+
+
+def memory_roots(graph: Graph, node: Node) -> tuple[Node, ...]:
+    """The values whose memory `node` may share: what it is a view of, on whichever path and in whichever iteration."""
+    known = graph.roots.get(node)
+    if known is not None:
+        return known
+    roots: list[Node] = []
+    seen: set[Node] = set()
+    stack = [node]
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        before = graph.memory.get(value)
+        if before is not None:
+            stack.append(before)
+        if value.operation in VIEWS and value.inputs:
+            stack.append(value.inputs[0])
+        elif value.operation == "choose":
+            stack.extend(value.inputs[1:])
+        elif value.operation == "carried":
+            stack.append(value.inputs[0])
+        elif value.operation == "loop":
+            names, conditions = value.attribute("names"), value.attribute("conditions")
+            count = len(names) if isinstance(names, tuple) else 0
+            start = conditions if isinstance(conditions, int) else 0
+            stack.extend((value.inputs[start], value.inputs[start + count]))
+        elif value.operation in ("tuple", "join"):
+            stack.extend(value.inputs)
+        elif before is None:
+            roots.append(value)
+    graph.roots[node] = tuple(roots)
+    return graph.roots[node]
+
+
+def may_be_number(node: Node) -> bool:
+    """True where the value may be a Python number (or a list), which `+=` gives a new value instead of changing it."""
+    if node.operation in ("add", "sub", "mul", "div", "floordiv", "mod", "pow", "neg", "choose", "number"):
+        return all(may_be_number(operand) for operand in node.inputs[-2:])
+    return node.operation in _UNKNOWN_KIND
+
+
+_UNKNOWN_KIND = frozenset(
+    {
+        "input", "attribute", "item", "field", "call", "element", "carried", "loop", "opaque", "constant", "size", "rank",
+        "global", "join", "pick", "slice", "layer",
+    }
+)  # fmt: skip
 
 
 def _loaded(target: ast.expr) -> ast.expr:

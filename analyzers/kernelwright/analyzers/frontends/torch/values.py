@@ -22,6 +22,8 @@ class Closure:
     environment: dict[str, Value]
     owner: ModuleValue | None = None
     function: Function | None = None
+    frame: object = None
+    """The frame it was defined in: while that runs, the closure sees its names as they are now."""
 
 
 @dataclass(eq=False, slots=True)
@@ -58,7 +60,22 @@ class TableValue:
     unknown: bool = False
 
 
-Value = Node | Closure | LayerValue | ModuleValue | BoundMethod | TableValue
+@dataclass(eq=False, slots=True)
+class SequenceValue:
+    """A tuple or list that holds something other than nodes: layers, functions, tables."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(eq=False, slots=True)
+class IterationValue:
+    """What a loop runs over besides a sequence itself: `kind` is `zip` or `enumerate`, `parts` what it goes through."""
+
+    kind: str
+    parts: tuple[Value, ...]
+
+
+Value = Node | Closure | LayerValue | ModuleValue | BoundMethod | TableValue | SequenceValue | IterationValue
 
 
 @dataclass(eq=False)
