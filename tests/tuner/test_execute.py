@@ -19,7 +19,9 @@ from kernelwright.tuner.execute import NotExecutable, compile_program, describe,
 from kernelwright.tuner.shapes import infer
 from kernelwright.tuner.values import TensorType
 
-NOT_EXECUTABLE = {"parameter", "attribute", "global", "layer", "call", "raise", "opaque", "field"}
+NOT_EXECUTABLE = {"parameter", "attribute", "global", "layer", "call", "raise", "opaque", "field", "store", "updated"} | {
+    "carried", "element", "iteration", "loop"
+}  # fmt: skip
 """By design: what these mean is not in the program. A workload's `attribute` and `parameter` leaves are inputs."""
 
 

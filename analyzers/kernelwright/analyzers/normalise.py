@@ -198,7 +198,8 @@ _PURE_CALLS = frozenset(
     {
         "builtins.len", "builtins.int", "builtins.min", "builtins.max", "builtins.isinstance", "builtins.hasattr",
         "builtins.str", "str.format", "is", "torch.arange", "torch.tensor", "torch.finfo", "torch.linspace", "torch.eye",
-        "torch.nn.functional.pad", "torch.nn.functional.normalize",
+        "in", "builtins.range", "builtins.slice", "builtins.zip", "builtins.enumerate",
+        "torch.nn.functional.pad",
     }
 )  # fmt: skip
 

@@ -75,6 +75,17 @@ class SourceFile:
         return tuple(offsets)
 
     @cached_property
+    def module_values(self) -> dict[str, ast.expr]:
+        """What names of the module are assigned once and for all, by an expression of their own."""
+        return {
+            target.id: statement.value
+            for statement in self.tree.body
+            if isinstance(statement, ast.Assign)
+            for target in statement.targets
+            if isinstance(target, ast.Name) and target.id not in self.ambiguous
+        }
+
+    @cached_property
     def module_functions(self) -> dict[str, Function]:
         return {
             f.node.name: f

@@ -69,7 +69,12 @@ _FREE = frozenset(
     ]
 )
 
-_UNKNOWN = frozenset(["opaque", "field", "call", "layer", "global", "parameter", "attribute", "raise"])
+_UNKNOWN = frozenset(
+    [
+        *("opaque", "field", "call", "layer", "global", "parameter", "attribute", "raise", "store", "updated"),
+        *("carried", "element", "iteration", "loop"),
+    ]
+)
 
 
 def launches(program: Program, *, gradients_of: Collection[str] = ()) -> list[Launch]:

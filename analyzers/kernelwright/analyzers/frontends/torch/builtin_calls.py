@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.frontends.torch.stores import Stores
+from kernelwright.analyzers.frontends.torch.containers import Containers
 from kernelwright.analyzers.frontends.torch.values import IterationValue, NotUnderstood, TableValue, Value
 
 Keywords = tuple[tuple[str, Value], ...]
 Arguments = tuple[Value, ...]
 
 
-class Builtins(Stores):
+class Builtins(Containers):
     """One method a builtin, named `_builtin_<name>`; `Calls` looks them up."""
 
     def _builtin_len(self, arguments: Arguments, keywords: Keywords) -> Value:
@@ -110,3 +110,36 @@ class Builtins(Stores):
         if arguments:
             raise NotUnderstood("a dict of unknown keys")
         return TableValue(dict(keywords))
+
+    def _builtin_reversed(self, arguments: Arguments, keywords: Keywords) -> Value:
+        items = self.items(arguments[0])
+        return self.plain_builtin("reversed", arguments, keywords) if items is None else self.sequence(items[::-1])
+
+    def _builtin_bool(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.truth(arguments[0]) if arguments else self.graph.constant(False)
+
+    def _builtin_abs(self, arguments: Arguments, keywords: Keywords) -> Value:
+        return self.graph.unary("abs", self.node_of(arguments[0]))
+
+    def _builtin_sum(self, arguments: Arguments, keywords: Keywords) -> Value:
+        items = self.items(arguments[0])
+        if items is None or len(items) > 8 or len(arguments) > 1 or keywords:
+            return self.plain_builtin("sum", arguments, keywords)
+        total: Node = self.graph.constant(0)
+        for item in items:
+            total = self.graph.binary("add", total, self.node_of(item))
+        return total
+
+    def plain_builtin(self, name: str, arguments: Arguments, keywords: Keywords) -> Value:
+        """A builtin that is not looked into and changes nothing."""
+        nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
+        return self.graph.node("call", *nodes, target=f"builtins.{name}", keywords=tuple(n for n, _ in keywords))
+
+
+PLAIN_BUILTINS = frozenset(
+    {
+        "all", "any", "bytes", "callable", "complex", "divmod", "filter", "format", "frozenset", "hash", "id", "issubclass",
+        "iter", "pow", "repr", "round", "set", "slice", "sorted", "type", "vars", "enumerate", "dict", "map", "next",
+    }
+)  # fmt: skip
+"""Builtins that change nothing and are not looked into. (`next` moves an iterator on: no two calls are one.)"""

@@ -6,10 +6,11 @@ import ast
 from dataclasses import replace
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.frontends.torch.axes import split_or_joined, unit_axes
-from kernelwright.analyzers.frontends.torch.builtin_calls import Arguments, Builtins, Keywords
+from kernelwright.analyzers.frontends.torch.axes import split_or_joined
+from kernelwright.analyzers.frontends.torch.builtin_calls import PLAIN_BUILTINS, Arguments, Builtins, Keywords
 from kernelwright.analyzers.frontends.torch.classes import prepare_class
 from kernelwright.analyzers.frontends.torch.conditions import Facts
+from kernelwright.analyzers.frontends.torch.containers import changes
 from kernelwright.analyzers.frontends.torch.expressions import CONSTANTS, Frame
 from kernelwright.analyzers.frontends.torch.functions import FUNCTIONS, METHODS, call_function, call_method
 from kernelwright.analyzers.frontends.torch.graph import Graph, tensor
@@ -30,7 +31,10 @@ from kernelwright.analyzers.source import Function
 CONTEXT_DECORATORS = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad"})
 """Decorators that change how a function's body runs, as a `with` around it would."""
 
-_PURE_MODULES = ("torch.", "math.", "numpy.", "einops.", "operator.", "typing.", "builtins.")
+_PURE_MODULES = ("torch.", "math.", "numpy.", "einops.", "operator.", "typing.", "builtins.", "warnings.", "copy.")
+_BUILTINS_WITH_ROWS = frozenset(
+    {"len", "int", "float", "min", "max", "isinstance", "getattr", "hasattr", "str", "list", "tuple"}
+)
 _TRANSPARENT_DECORATORS = frozenset(
     {
         "staticmethod",
@@ -134,11 +138,14 @@ class Calls(Builtins):
                 keywords.append((keyword.arg, value))
         self.place(e)
         if unknown:
-            return self.opaque(e, "arguments of unknown number", *arguments, *(v for _, v in keywords), *unknown)
+            return self.spread(e, callee, arguments, keywords, unknown)
         try:
             value = self.invoke(callee, tuple(arguments), tuple(keywords))
             return split_or_joined(self.graph, self.facts.shapes, value) if isinstance(value, Node) else value
         except NotUnderstood as error:
+            known = self.known_function(callee, tuple(arguments), tuple(keywords))
+            if known is not None:
+                return known
             inputs = [self.node_of(v) for v in (*arguments, *(v for _, v in keywords))]
             if isinstance(callee, BoundMethod):
                 inputs.insert(0, callee.receiver)
@@ -147,6 +154,45 @@ class Calls(Builtins):
                 if name == "out" and isinstance(value, Node):
                     self.replaced(value, made)
             return made
+
+    def spread(
+        self,
+        e: ast.expr,
+        callee: Value,
+        arguments: list[Value],
+        keywords: list[tuple[str, Value]],
+        unknown: list[Value],
+    ) -> Value:
+        """A call with `*args` or `**kwargs` that are not known: what is called is known, what it is given is not."""
+        values = (*arguments, *(v for _, v in keywords), *unknown)
+        names = (*(n for n, _ in keywords), *("*" for _ in unknown))
+        if isinstance(callee, LayerValue | ModuleValue) and callee.path:
+            name = callee.class_name if isinstance(callee, LayerValue) else callee.facts.name
+            made = layer_operation(self.graph, callee.path, name, tuple(self.node_of(v) for v in values))
+            return self.graph.noted(replace(made, attributes=(*made.attributes, ("keywords", names))))
+        if isinstance(callee, Node) and callee.operation == "global":
+            name = str(callee.attribute("name"))
+            if name.startswith(_PURE_MODULES):
+                return self.graph.node("call", *(self.node_of(v) for v in values), target=name, keywords=names)
+        return self.opaque(e, "arguments of unknown number", *values)
+
+    def known_function(self, callee: Value, arguments: Arguments, keywords: Keywords) -> Node | None:
+        """A call of a library's function with arguments that its row does not take: known, but not looked into."""
+        names = tuple(name for name, _ in keywords)
+        values = (*arguments, *(v for _, v in keywords))
+        if "out" in names or "inplace" in names:
+            return None
+        if isinstance(callee, Node) and callee.operation == "global":
+            name = str(callee.attribute("name"))
+            if name.startswith(_PURE_MODULES) and not name.endswith("_"):
+                return self.graph.node("call", *(self.node_of(v) for v in values), target=name, keywords=names)
+            if name in PLAIN_BUILTINS or name in _BUILTINS_WITH_ROWS:
+                made = self.plain_builtin(name, arguments, keywords)
+                return made if isinstance(made, Node) else None
+        if isinstance(callee, BoundMethod) and callee.name in METHODS:
+            nodes = (callee.receiver, *(self.node_of(v) for v in values))
+            return self.graph.node("call", *nodes, target=f"Tensor.{callee.name}", keywords=names)
+        return None
 
     def invoke(self, callee: Value, arguments: Arguments, keywords: Keywords) -> Value:
         if isinstance(callee, Closure):
@@ -159,9 +205,26 @@ class Calls(Builtins):
             return self.call_method(callee, arguments, keywords)
         if isinstance(callee, Node) and callee.operation == "global":
             return self.call_global(str(callee.attribute("name")), arguments, keywords)
+        if isinstance(callee, Node) and callee.operation in (
+            "attribute",
+            "input",
+            "item",
+            "element",
+            "field",
+            "choose",
+        ):
+            return self.call_value(callee, arguments, keywords)
         if isinstance(callee, Node):
             raise NotUnderstood("call of a value that is only known at run time")
         raise NotUnderstood("call of something unknown")
+
+    def call_value(self, callee: Node, arguments: Arguments, keywords: Keywords) -> Value:
+        """A call of something that is only known at run time: an argument, an attribute that `__init__` does not decide."""
+        nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
+        names = tuple(n for n, _ in keywords)
+        if callee.operation == "attribute":
+            return self.graph.node("call", *nodes, target=f"self.{callee.attribute('path')}", keywords=names)
+        return self.graph.node("call", callee, *nodes, target="value", keywords=names)
 
     def followed(self, callee: Closure, arguments: Arguments, keywords: Keywords) -> Value:
         origin = self.graph.origin
@@ -208,11 +271,8 @@ class Calls(Builtins):
         receiver, name = method.receiver, method.name
         if receiver.operation == "global" and receiver.attribute("name") == "super":
             return self.graph.none
-        if receiver.operation == "tuple":
-            inputs = (receiver, *(self.node_of(v) for v in arguments))
-            changed = self.graph.node("opaque", *inputs, reason="a list that changes", text=name)
-            self.replaced(receiver, changed)
-            return changed
+        if changes(self.graph, receiver, name):
+            return self.container_changed(receiver, name, (*arguments, *(v for _, v in keywords)))
         if name.endswith("_") and not name.startswith("_") and name[:-1] in METHODS:
             new = call_method(self.graph, receiver, name[:-1], arguments, keywords)
             self.replaced(receiver, new)
@@ -239,9 +299,15 @@ class Calls(Builtins):
         if builtin is not None:
             result: Value = builtin(arguments, keywords)
             return result
+        if name in PLAIN_BUILTINS:
+            return self.plain_builtin(name, arguments, keywords)
         made = self.constructed(name, arguments, keywords)
         if made is not None:
             return made
+        if self.is_logger(name.partition(".")[0]):
+            nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
+            target = f"logging.{name.partition('.')[2]}"
+            return self.graph.node("call", *nodes, target=target, keywords=tuple(n for n, _ in keywords))
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
             return LayerValue("", name, arguments, keywords)
         if name.startswith("super."):
@@ -256,6 +322,12 @@ class Calls(Builtins):
             nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
             return self.graph.node("call", *nodes, target=name, keywords=tuple(n for n, _ in keywords))
         raise NotUnderstood(f"call of {name}")
+
+    def is_logger(self, name: str) -> bool:
+        """True for a module-level name that holds a logger."""
+        value = self.scope.source.module_values.get(name)
+        made_by = self.scope.qualified(value.func) if isinstance(value, ast.Call) else None
+        return (made_by or "").rpartition(".")[2] in ("get_logger", "getLogger")
 
     def constructed(self, name: str, arguments: Arguments, keywords: Keywords) -> Value | None:
         """An instance of a module class of this file or of one in reach, if `name` is one."""

@@ -125,6 +125,9 @@ class Expressions:
     def global_value(self, name: str) -> Value:
         raise NotImplementedError
 
+    def table_entry(self, table: Node, key: ast.expr) -> Value | None:
+        raise NotImplementedError
+
     # ---- small things
 
     def effect(self, operation: str, *inputs: Node, **attributes: str) -> None:
@@ -171,6 +174,8 @@ class Expressions:
         if isinstance(value, IterationValue):
             parts = (self.node_of(part) for part in value.parts)
             return self.graph.node("call", *parts, target=f"builtins.{value.kind}", keywords=())
+        if value.unknown:
+            return self.graph.node("opaque", reason="a dict that changes", text="")
         entries = [(k, v) for k, v in value.entries.items()]
         return self.graph.node(
             "call", *(self.node_of(v) for _, v in entries), target="dict", keywords=tuple(str(k) for k, _ in entries)
@@ -192,6 +197,11 @@ class Expressions:
             return a
         if isinstance(a, LayerValue | ModuleValue) and isinstance(b, LayerValue | ModuleValue) and a.path == b.path:
             return LayerValue(a.path, "?")
+        for layer, other in ((a, b), (b, a)):
+            given = isinstance(other, Node) and other.operation in ("input", "field")
+            if isinstance(layer, LayerValue) and given and layer.class_name.endswith("[...]"):
+                # `ACT2FN[config.act]` where that is a name, else what it is itself.
+                return LayerValue(layer.path, layer.class_name)
         return self.graph.node("choose", condition, self.node_of(a), self.node_of(b))
 
     def items(self, value: Value) -> list[Value] | None:
@@ -269,6 +279,11 @@ class Expressions:
 
     def _name(self, e: ast.Name) -> Value:
         value = self.frame.environment.get(e.id)
+        while isinstance(value, Node) and value.operation == "choose":
+            known = self.facts.known(self.graph, value.inputs[0])
+            if known.operation != "constant":
+                break
+            value = value.inputs[1 if known.attribute("value") else 2]
         if value is None:
             value = self.global_value(e.id)
             if isinstance(value, Node) and value.operation == "global" and not self.scope.defines(e.id):
@@ -444,8 +459,12 @@ class Expressions:
             return self.graph.node("logical_not", test) if isinstance(op, ast.IsNot) else test
         if isinstance(op, ast.In | ast.NotIn):
             items = self.items(right)
+            if isinstance(right, TableValue) and not right.unknown and a.operation == "constant":
+                inside = self.graph.constant(a.attribute("value") in right.entries)
+                return self.graph.unary("logical_not", inside) if isinstance(op, ast.NotIn) else inside
             if items is None:
-                raise NotUnderstood("membership in something unknown")
+                test = self.graph.node("call", a, b, target="in", keywords=())
+                return self.graph.node("logical_not", test) if isinstance(op, ast.NotIn) else test
             found: Node = self.graph.constant(False)
             for item in items:
                 test = self.graph.binary("equal", a, self.node_of(item))
@@ -474,8 +493,14 @@ class Expressions:
             if key in base.entries and not base.unknown:
                 return base.entries[key]
             raise NotUnderstood("unknown key")
+        if isinstance(base, Node):
+            entry = self.table_entry(base, e.slice)
+            if entry is not None:
+                return entry
         items = self.items(base)
-        if items is not None and not isinstance(e.slice, ast.Slice):
+        if isinstance(base, SequenceValue) and isinstance(e.slice, ast.Slice):
+            base = self.node_of(base)
+        if items is not None and not isinstance(e.slice, ast.Slice) and not isinstance(e.slice, ast.Tuple):
             index = static(self.evaluate(e.slice), "index")
             if isinstance(index, int) and -len(items) <= index < len(items):
                 return items[index]

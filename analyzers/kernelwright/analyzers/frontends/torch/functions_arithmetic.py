@@ -24,7 +24,9 @@ def _two(operation: str) -> Build:
         if alpha is not None:
             right = g.binary("mul", right, tensor(alpha, "alpha"))
         if "rounding_mode" in a and static(a["rounding_mode"], "rounding_mode") is not None:
-            raise NotUnderstood("division with rounding")
+            if static(a["rounding_mode"], "rounding_mode") != "floor":
+                raise NotUnderstood("division with rounding")
+            return g.binary("floordiv", left, right)
         return g.binary(operation, left, right)
 
     return build

@@ -42,7 +42,9 @@ def _to(g: Graph, a: Arguments, rest: tuple[Value, ...]) -> Node:
     for value in given:
         if not isinstance(value, Node):
             raise NotUnderstood("to() with something that is no dtype, device or tensor")
-        if value.operation in ("dtype", "dtype_of") or DTYPES.get(str(value.attribute("name"))) is not None:
+        if value is a.get("dtype") and value.operation in ("attribute", "input", "field", "call", "choose"):
+            x = g.node("cast", x, value)  # whatever it is, it is an element type
+        elif value.operation in ("dtype", "dtype_of") or DTYPES.get(str(value.attribute("name"))) is not None:
             x = g.node("cast", x, element_type(g, value))
         elif _is_device(value):
             moved = True

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.analyzers.architecture import Attribute, Node, Span
-from kernelwright.analyzers.frontends.torch.values import NotUnderstood, Value
+from kernelwright.analyzers.frontends.torch.values import LayerValue, NotUnderstood, SequenceValue, TableValue, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,8 @@ class Graph:
         return self.node(operation, value)
 
     def is_none(self, value: Value) -> Node:
+        if isinstance(value, LayerValue) and (value.class_name == "?" or value.class_name.endswith("[...]")):
+            return self.node("is_none", self.node("attribute", path=value.path, kind="module"))
         if not isinstance(value, Node):
             return self.constant(False)
         if value.operation == "constant":
@@ -139,6 +141,13 @@ class Graph:
 
     def truth(self, value: Value) -> Node:
         """The value as a condition: a constant bool where Python's truth of it is known."""
+        if isinstance(value, LayerValue) and (value.class_name == "?" or value.class_name.endswith("[...]")):
+            return self.node("truth", self.node("attribute", path=value.path, kind="module"))
+        if isinstance(value, SequenceValue):
+            return self.constant(bool(value.items))
+        if isinstance(value, TableValue):
+            unknown = self.node("opaque", reason="a dict that changes", text="")
+            return self.node("truth", unknown) if value.unknown else self.constant(bool(value.entries))
         if not isinstance(value, Node):
             return self.constant(True)
         if value.operation == "constant":

@@ -48,7 +48,8 @@ class Stores(Expressions):
     def element_stored(self, target: ast.Subscript, value: Value) -> None:
         base = self.passed(target.value)
         if isinstance(base, TableValue):
-            base.unknown = True
+            self.entry_stored(base, target, value)
+            return
         if not isinstance(base, Node):
             self.happens(self.opaque(target, "store", base, value))
             return
@@ -66,6 +67,20 @@ class Stores(Expressions):
         self.place(target)
         changed = self.graph.node("updated", base, self.node_of(value), *parts, index=tuple(kinds))
         self.replaced(base, changed)
+
+    def entry_stored(self, table: TableValue, target: ast.Subscript, value: Value) -> None:
+        """`d[k] = v`: the names of the dict hold a new one; what else may hold the old one does not know it any more."""
+        key = self.evaluate(target.slice)
+        is_constant = isinstance(key, Node) and key.operation == "constant"
+        if is_constant and isinstance(key, Node) and not table.unknown and isinstance(target.value, ast.Name):
+            changed = TableValue({**table.entries, key.attribute("value"): value})
+            for frame in self.frames:
+                for name, held in frame.environment.items():
+                    if held is table:
+                        frame.environment[name] = changed
+        else:
+            self.happens(self.opaque(target, "store", key, value))
+        table.unknown = True
 
     def deleted(self, target: ast.expr) -> None:
         """`del` of an element or attribute: what held it is not known any more."""
@@ -150,7 +165,8 @@ class Stores(Expressions):
             memory_roots(self.graph, value)
         ):
             return value
-        if value.operation == "tuple" or (value.operation == "join" and sure):
+        is_changed_list = value in roots
+        if (value.operation == "tuple" or (value.operation == "join" and sure)) and not is_changed_list:
             parts = tuple(self.after_change(part, old, new, roots, name, sure) for part in value.inputs)
             if all(part is before for part, before in zip(parts, value.inputs, strict=True)):
                 return value
@@ -201,6 +217,8 @@ def memory_roots(graph: Graph, node: Node) -> tuple[Node, ...]:
             start = conditions if isinstance(conditions, int) else 0
             stack.extend((value.inputs[start], value.inputs[start + count]))
         elif value.operation in ("tuple", "join"):
+            # A list is a memory of its own, and holds those of its elements.
+            roots.append(value)
             stack.extend(value.inputs)
         elif before is None:
             roots.append(value)

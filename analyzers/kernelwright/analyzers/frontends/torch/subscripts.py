@@ -27,9 +27,7 @@ def subscript(graph: Graph, base: Node, index: list[Node | slice]) -> Node:
     if len(ellipses) > 1:
         raise NotUnderstood("index with two ellipses")
     if any(isinstance(part, Node) and not _is_simple(part) for part in index):
-        flat = [
-            p if isinstance(p, Node) else graph.node("opaque", reason="slice among tensors", text="") for p in index
-        ]
+        flat = [p if isinstance(p, Node) else _slice(graph, p) for p in index]
         return graph.node("take", base, *flat)
     value = base
     front = index[: ellipses[0]] if ellipses else index
@@ -49,7 +47,7 @@ def _is_ellipsis(part: Node | slice) -> bool:
 
 def _is_simple(part: Node) -> bool:
     """An axis index or a new axis: constants, sizes and arithmetic on them; a tensor is not."""
-    if part.operation in ("constant", "size") or _is_ellipsis(part):
+    if part.operation in ("constant", "size", "number") or _is_ellipsis(part):
         return True
     if part.operation in ("add", "sub", "neg", "mul", "floordiv"):
         return all(_is_simple(operand) for operand in part.inputs)
@@ -68,3 +66,8 @@ def _apply(graph: Graph, value: Node, part: Node | slice, axis: int, *, forward:
         return graph.node("unsqueeze", value, dim=axis), axis + step
     # The axis goes away: the next index from the front meets the same number; from the back too.
     return graph.node("pick", value, part, dim=axis), axis
+
+
+def _slice(graph: Graph, part: slice) -> Node:
+    bounds = (b if b is not None else graph.none for b in (part.start, part.stop, part.step))
+    return graph.node("call", *bounds, target="builtins.slice", keywords=())
