@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelwright.analyzers.modules import find_definition
 from kernelwright.analyzers.source import SourceError, SourceFile, parse_source
 
 FIRST_ANSWER_SECONDS = 3.0
@@ -36,12 +37,25 @@ class JediResolver:
     search_path: tuple[str, ...] = ()
     _answers: dict[tuple[str, str], tuple[str, str] | None] = field(default_factory=dict)
     _files: dict[tuple[str, float], SourceFile | None] = field(default_factory=dict)
+    _direct: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    _roots: dict[str, list[str]] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _spent: dict[str, float] = field(default_factory=dict)
     _warm: bool = False
 
     def definition(self, path: str, name: str) -> tuple[SourceFile, str] | None:
+        if not _is_asked_for(name):
+            return None
+        with self._lock:
+            direct = self._followed(path, name)
+        if direct is not None:
+            return None if Path(direct[0].path).resolve() == Path(path).resolve() else direct
+        if not name.startswith("."):
+            # A package that is not there at all need not be asked for.
+            top = name.partition(".")[0]
+            if not any((Path(r) / top).is_dir() or (Path(r) / f"{top}.py").is_file() for r in self._roots_of(path)):
+                return None
         key = (str(Path(path).parent) if name.startswith(".") else "", name)
         with self._lock:
             if key not in self._answers:
@@ -58,6 +72,29 @@ class JediResolver:
             return None
         source = self._parsed(answer[0])
         return None if source is None else (source, answer[1])
+
+    def _followed(self, path: str, name: str) -> tuple[SourceFile, str] | None:
+        """The answer by following imports from file to file; kept as long as the file it leads to is the same."""
+        folder = str(Path(path).parent)
+        key = (folder, name)
+        known = self._direct.get(key)
+        if known is not None:
+            kept = self._parsed(known[0])
+            if kept is not None and any(
+                known[1] in names for names in (kept.classes, kept.module_functions, kept.module_values)
+            ):
+                return kept, known[1]
+        found = find_definition(path, name, self._roots_of(path), self._parsed)
+        if found is not None:
+            self._direct[key] = (found[0].path, found[1])
+        return found
+
+    def _roots_of(self, path: str) -> list[str]:
+        folder = str(Path(path).parent)
+        roots = self._roots.get(folder)
+        if roots is None:
+            roots = self._roots[folder] = [*_roots(path), *self.search_path]
+        return roots
 
     def close(self) -> None:
         """End the helper."""
@@ -100,6 +137,15 @@ class JediResolver:
             return self._files[key]
         except (OSError, SourceError, UnicodeDecodeError):
             return None
+
+
+_NOT_ASKED = frozenset({"torch", "numpy", "super", "einops"}) | sys.stdlib_module_names
+
+
+def _is_asked_for(name: str) -> bool:
+    """False for what no model file defines: Python's own modules, torch, plain names and names of two meanings."""
+    top = name.partition(".")[0]
+    return "?" not in name and "." in name and (not top or (top not in _NOT_ASKED and top.isidentifier()))
 
 
 def _goto(path: str, name: str, search_path: list[str]) -> dict[str, str] | None:

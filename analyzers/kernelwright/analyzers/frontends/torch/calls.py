@@ -16,9 +16,11 @@ from kernelwright.analyzers.frontends.torch.functions import FUNCTIONS, METHODS,
 from kernelwright.analyzers.frontends.torch.graph import Graph, tensor
 from kernelwright.analyzers.frontends.torch.layers import call_layer, layer_operation
 from kernelwright.analyzers.frontends.torch.rearrange import rearrange
+from kernelwright.analyzers.frontends.torch.records import record_fields
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.values import (
     BoundMethod,
+    ClassFacts,
     Closure,
     LayerValue,
     ModuleValue,
@@ -26,7 +28,7 @@ from kernelwright.analyzers.frontends.torch.values import (
     TableValue,
     Value,
 )
-from kernelwright.analyzers.source import Function
+from kernelwright.analyzers.source import Function, SourceFile
 
 CONTEXT_DECORATORS = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad"})
 """Decorators that change how a function's body runs, as a `with` around it would."""
@@ -80,7 +82,11 @@ class Calls(Builtins):
         path = f"{module.path}.{name}" if module.path else name
         method = facts.methods.get(name)
         if method is not None and name not in facts.attributes:
-            closure = Closure(method.node, facts.source, {}, module, method)
+            closure = Closure(method.node, facts.source_of(name), {}, module, method)
+            if facts.source_of(name) is not facts.source and any(
+                _decorator_name(d) in ("property", "cached_property") for d in method.node.decorator_list
+            ):
+                return self.graph.node("attribute", path=path, kind="value")
             if any(_decorator_name(d) in ("property", "cached_property") for d in method.node.decorator_list):
                 return self.follow(replace(closure), (), ())
             return closure
@@ -265,7 +271,9 @@ class Calls(Builtins):
                     replace(made, attributes=(*made.attributes, ("keywords", tuple(n for n, _ in keywords))))
                 )
             return made
-        return self.followed(Closure(forward.node, module.facts.source, {}, module, forward), arguments, keywords)
+        return self.followed(
+            Closure(forward.node, module.facts.source_of("forward"), {}, module, forward), arguments, keywords
+        )
 
     def call_method(self, method: BoundMethod, arguments: Arguments, keywords: Keywords) -> Value:
         receiver, name = method.receiver, method.name
@@ -338,20 +346,56 @@ class Calls(Builtins):
             if found is not None:
                 scope, local = found
                 facts = scope.class_facts(local)
-        if facts is None or "forward" not in facts.methods:
+        if facts is None:
             return None
-        return ModuleValue(facts, "")
+        if "forward" in facts.methods:
+            return ModuleValue(facts, "")
+        fields = record_fields(scope, facts)
+        return self.record(facts.name, fields, arguments, keywords) if fields is not None else None
+
+    def record(self, name: str, fields: tuple[str, ...], arguments: Arguments, keywords: Keywords) -> Node:
+        """An instance of a dataclass or named tuple: its fields by name."""
+        given = dict(zip(fields, arguments, strict=False))
+        given.update((n, v) for n, v in keywords)
+        if len(arguments) > len(fields) or not set(given) <= set(fields):
+            raise NotUnderstood(f"arguments that {name} does not take")
+        made = self.graph.node("call", *(self.node_of(v) for v in given.values()), target=name, keywords=tuple(given))
+        self.graph.records[made] = given
+        return made
 
     def super_call(self, name: str, arguments: Arguments, keywords: Keywords) -> Value:
         owner = self.frame.owner
         if owner is None:
             raise NotUnderstood("super outside a class")
-        base = _base_method(self.scope, owner.facts.node, name)
+        base = self.base_method(owner.facts, name)
         if base is None:
             if name == "__init__":
                 return self.graph.none
             raise NotUnderstood(f"super().{name} of a class in another file")
-        return self.followed(Closure(base.node, self.scope.source, {}, owner, base), arguments, keywords)
+        source, function = base
+        return self.followed(Closure(function.node, source, {}, owner, function), arguments, keywords)
+
+    def base_method(self, facts: ClassFacts, name: str) -> tuple[SourceFile, Function] | None:
+        """The method that `super()` finds from the function that is being interpreted.
+
+        That is the next base of the class in which the function stands, not of the object's class.
+        """
+        current = next((f for f in self.active_methods if f.class_node is not None), None)
+        scope, node = self.scope, facts.node
+        if current is not None and current.class_node is not None:
+            node = current.class_node
+        elif scope.source is not facts.source:
+            return None
+        for base in node.bases:
+            found = scope.base_facts(scope.qualified(base) or "", frozenset({node.name}))
+            if found is not None and found.node is not node and name in found.methods:
+                return found.source_of(name), found.methods[name]
+        return None
+
+    @property
+    def active_methods(self) -> list[Function]:
+        """The functions being interpreted, innermost first."""
+        return [frame.function for frame in reversed(self.frames) if frame.function is not None]
 
     # ---- binding parameters
 
@@ -466,14 +510,6 @@ def _decorator_name(decorator: ast.expr) -> str:
     if isinstance(decorator, ast.Attribute):
         return decorator.attr
     return decorator.id if isinstance(decorator, ast.Name) else ""
-
-
-def _base_method(scope: Scope, node: ast.ClassDef, name: str) -> Function | None:
-    for base in node.bases:
-        facts = scope.class_facts(scope.qualified(base) or "")
-        if facts is not None and facts.node is not node and name in facts.methods:
-            return facts.methods[name]
-    return None
 
 
 def _module_constant(body: list[ast.stmt], name: str) -> int | float | str | None:

@@ -22,9 +22,9 @@ def prepare_class(scope: Scope, facts: ClassFacts) -> None:
     from kernelwright.analyzers.frontends.torch.evaluate import Evaluator
     from kernelwright.analyzers.frontends.torch.expressions import Frame
 
-    evaluator = Evaluator(scope.of(facts.source), Graph())
+    evaluator = Evaluator(scope.of(facts.source_of("__init__")), Graph())
     own = ModuleValue(facts)
-    frame = Frame({}, own)
+    frame = Frame({}, own, function=init)
     arguments = init.node.args
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     numeric = _numeric_defaults(arguments)
@@ -87,9 +87,9 @@ def _may_hold_parameter(value: Node) -> bool:
 
 def _register(facts: ClassFacts, effect: Node) -> None:
     """`self.register_buffer("name", value)` and `register_parameter`, found among the calls of `__init__`."""
-    text = str(effect.attribute("text") or "")
+    called = str(effect.attribute("target")).rpartition(".")[2] if effect.operation == "call" else ""
     for method, names in (("register_buffer", facts.buffers), ("register_parameter", facts.parameters)):
-        if effect.operation == "opaque" and f"{method}(" in text and effect.inputs:
+        if called == method and effect.inputs:
             first = effect.inputs[0]
             name = first.attribute("value")
             if first.operation == "constant" and isinstance(name, str):

@@ -238,7 +238,7 @@ class Evaluator(Loops):
         seen = defined_in.environment if isinstance(defined_in, Frame) and defined_in in self.frames else None
         environment = dict(closure.environment if seen is None else seen)
         environment.update(self.bind_parameters(closure, arguments, keywords))
-        frame = Frame(environment, closure.owner)
+        frame = Frame(environment, closure.owner, function=closure.function)
         span, scope, facts = self.graph.span, self.scope, self.facts
         outside = self.graph.context
         for decorator in decorators:

@@ -26,6 +26,7 @@ from kernelwright.analyzers.frontends.torch.values import (
     TableValue,
     Value,
 )
+from kernelwright.analyzers.source import Function
 
 Environment = dict[str, Value]
 
@@ -81,6 +82,7 @@ class Frame:
     owner: ModuleValue | None
     path: list[Node] = field(default_factory=list)
     returns: list[tuple[Node | None, Node]] = field(default_factory=list)
+    function: Function | None = None
     jumps: list[Jump] = field(default_factory=list)
     base: int = 0
     """How many of the conditions in `path` stand outside the innermost loop."""
@@ -555,6 +557,8 @@ class Expressions:
             if full in DTYPES:
                 return self.graph.node("dtype", name=DTYPES[full])
             return self.graph.node("global", name=full)
+        if base in self.graph.records and name in self.graph.records[base]:
+            return self.graph.records[base][name]
         if base.operation == "call" and base.attribute("target") == "torch.finfo":
             return (
                 self.graph.node(f"finfo_{name}", *base.inputs)

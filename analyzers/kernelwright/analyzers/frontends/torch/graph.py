@@ -47,7 +47,8 @@ class Graph:
     `expressions` tells of which expression of the translated function a node is the value; `ranks` holds axis counts that
     the code itself proves; `contexts` the `with` statements (and decorators like them) around a node, `shapes` those of
     values that split or join axes. `made` has all nodes in the order they were made: operands stand before their users.
-    `memory` maps what an in-place operation made to what it changed, `roots` keeps answers of `stores.memory_roots`.
+    `memory` maps what an in-place operation made to what it changed, `roots` keeps answers of `stores.memory_roots`. `records`
+    has the fields of instances of dataclasses.
     """
 
     origins: dict[Node, Origin] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Graph:
     made: list[Node] = field(default_factory=list)
     memory: dict[Node, Node] = field(default_factory=dict)
     roots: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
+    records: dict[Node, dict[str, Value]] = field(default_factory=dict)
     context: tuple[ast.AST, ...] = ()
     origin: Origin | None = None
     span: Span | None = None

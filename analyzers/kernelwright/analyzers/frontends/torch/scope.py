@@ -21,6 +21,11 @@ class Resolver(Protocol):
         ...
 
 
+OUT_OF_REACH = ("torch.", "numpy.", "abc.", "typing.", "enum.", "dataclasses.", "collections.")
+"""Packages whose classes are not looked into."""
+MAXIMUM_BASES = 8
+
+
 @dataclass
 class Scope:
     """A source file with the facts about its classes, worked out on first use."""
@@ -43,7 +48,7 @@ class Scope:
             self._names.update(_bound_names(tree.body))
         return name in self._names or "*" in self._names
 
-    def class_facts(self, name: str) -> ClassFacts | None:
+    def class_facts(self, name: str, seen: frozenset[str] = frozenset()) -> ClassFacts | None:
         """Facts on a class of this file (not yet with the values `__init__` stores: the evaluator adds them)."""
         facts = self._classes.get(name)
         if facts is None:
@@ -52,23 +57,40 @@ class Scope:
                 return None
             facts = ClassFacts(name, node, self.source)
             self._classes[name] = facts
-            facts.methods.update(self._methods(name, node))
+            self._inherit(facts, seen)
             facts.bases = tuple(self.qualified(base) or "?" for base in node.bases)
             facts.overridden = self._overridden(name)
             facts.stored_elsewhere = frozenset(self._stored_elsewhere(name))
             facts.tensor_arguments = frozenset(self._tensor_arguments(node))
         return facts
 
-    def _methods(self, name: str, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> dict[str, Function]:
-        methods: dict[str, Function] = {}
-        for base in reversed(node.bases):
+    def _inherit(self, facts: ClassFacts, seen: frozenset[str] = frozenset()) -> None:
+        """Fill in the methods: those of the bases that are in reach, then the class's own."""
+        for base in reversed(facts.node.bases):
             base_name = self.qualified(base)
-            if base_name in self.source.classes and base_name not in seen | {name}:
-                methods.update(self._methods(base_name, self.source.classes[base_name], seen | {name}))
-        for statement in node.body:
+            if base_name is None:
+                continue
+            inherited = self.base_facts(base_name, seen | {facts.name})
+            if inherited is None:
+                continue
+            facts.methods.update(inherited.methods)
+            for name in inherited.methods:
+                facts.sources.pop(name, None)
+                if inherited.source_of(name) is not self.source:
+                    facts.sources[name] = inherited.source_of(name)
+        for statement in facts.node.body:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-                methods[statement.name] = Function(statement, node, f"{name}.{statement.name}")
-        return methods
+                facts.methods[statement.name] = Function(statement, facts.node, f"{facts.name}.{statement.name}")
+                facts.sources.pop(statement.name, None)
+
+    def base_facts(self, name: str, seen: frozenset[str] = frozenset()) -> ClassFacts | None:
+        """Facts on a base class, of this file or another; None where it is out of reach or its own base."""
+        if name in self.source.classes:
+            return None if name in seen else self.class_facts(name, seen)
+        if name.startswith(OUT_OF_REACH) or "." not in name or len(seen) > MAXIMUM_BASES:
+            return None
+        found = self.elsewhere(name)
+        return found[0].class_facts(found[1], seen) if found is not None else None
 
     def _derived(self, name: str) -> list[ast.ClassDef]:
         """Classes of this file that derive from `name`, also through others."""
@@ -100,6 +122,9 @@ class Scope:
         """Attributes that something besides the class's own `__init__` may set: its other methods, subclasses, other code."""
         found = set(self._stores)
         nodes = [(self.source.classes[name], True), *((node, False) for node in self._derived(name))]
+        for method in self._classes[name].methods.values():
+            if method.class_node is not None and all(method.class_node is not node for node, _ in nodes):
+                nodes.append((method.class_node, True))
         for class_node, is_own in nodes:
             for method in class_node.body:
                 if not isinstance(method, ast.FunctionDef) or (is_own and method.name == "__init__"):
@@ -150,6 +175,7 @@ class Scope:
         if found is None:
             return None
         source, name = found
+        self._foreign.setdefault(self.source.path, self)
         scope = self._foreign.get(source.path)
         if scope is None:
             scope = Scope(source, self.resolver)

@@ -36,6 +36,7 @@ class Stores(Expressions):
             if isinstance(base, ModuleValue) and not base.path:
                 self.frame.environment[f"self.{target.attr}"] = value
             holder = self.node_of(base)
+            self.graph.records.pop(holder, None)
             self.place(target)
             inputs = (self.node_of(value),) if isinstance(base, ModuleValue) else (self.node_of(value), holder)
             path = f"{base.path}.{target.attr}".lstrip(".") if isinstance(base, ModuleValue) else target.attr

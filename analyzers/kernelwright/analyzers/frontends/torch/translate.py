@@ -61,7 +61,7 @@ def translate(scope: Scope, function: Function, *, follow_submodules: bool = Fal
         node = graph.node("input", name=name)
         inputs.append(node)
         environment[name] = node
-    evaluator.frames.append(Frame(environment, owner))
+    evaluator.frames.append(Frame(environment, owner, function=function))
     evaluator.active.add(function.node)
     evaluator.captured = _captured_names(function.node)
     falls = evaluator.run(function.node.body)

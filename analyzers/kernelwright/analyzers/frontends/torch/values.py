@@ -100,3 +100,8 @@ class ClassFacts:
     tensor_arguments: frozenset[str] = frozenset()
     bases: tuple[str, ...] = ()
     ready: bool = False
+    sources: dict[str, SourceFile] = field(default_factory=dict)
+    """The files of inherited methods that are defined in another file."""
+
+    def source_of(self, method: str) -> SourceFile:
+        return self.sources.get(method, self.source)
