@@ -122,9 +122,9 @@ class Scope:
         """Attributes that something besides the class's own `__init__` may set: its other methods, subclasses, other code."""
         found = set(self._stores)
         nodes = [(self.source.classes[name], True), *((node, False) for node in self._derived(name))]
-        for method in self._classes[name].methods.values():
-            if method.class_node is not None and all(method.class_node is not node for node, _ in nodes):
-                nodes.append((method.class_node, True))
+        for inherited in self._classes[name].methods.values():
+            if inherited.class_node is not None and all(inherited.class_node is not node for node, _ in nodes):
+                nodes.append((inherited.class_node, True))
         for class_node, is_own in nodes:
             for method in class_node.body:
                 if not isinstance(method, ast.FunctionDef) or (is_own and method.name == "__init__"):
