@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kernelwright.analyzers.architecture import Node
@@ -14,7 +15,7 @@ from kernelwright.analyzers.frontends.torch.containers import changes
 from kernelwright.analyzers.frontends.torch.expressions import CONSTANTS, Frame
 from kernelwright.analyzers.frontends.torch.functions import FUNCTIONS, METHODS, call_function, call_method
 from kernelwright.analyzers.frontends.torch.graph import Graph, tensor
-from kernelwright.analyzers.frontends.torch.layers import call_layer, layer_operation
+from kernelwright.analyzers.frontends.torch.layers import call_layer, layer_operation, works_in_place
 from kernelwright.analyzers.frontends.torch.rearrange import rearrange
 from kernelwright.analyzers.frontends.torch.records import record_fields
 from kernelwright.analyzers.frontends.torch.scope import Scope
@@ -159,6 +160,8 @@ class Calls(Builtins):
             for name, value in keywords:
                 if name == "out" and isinstance(value, Node):
                     self.replaced(value, made)
+            if _is_in_place(keywords) and arguments and isinstance(arguments[0], Node):
+                self.replaced(arguments[0], made)
             return made
 
     def spread(
@@ -251,12 +254,17 @@ class Calls(Builtins):
         nodes = tuple(self.node_of(v) for v in arguments)
         if not keywords:
             try:
-                return call_layer(self.graph, layer, nodes)
+                made = call_layer(self.graph, layer, nodes)
+                if nodes and works_in_place(layer) and made is not nodes[0]:
+                    self.replaced(nodes[0], made)
+                return made
             except NotUnderstood:
                 pass
         names = tuple(name for name, _ in keywords)
         values = (*nodes, *(self.node_of(v) for _, v in keywords))
         made = layer_operation(self.graph, layer.path, layer.class_name, values)
+        if nodes and works_in_place(layer):
+            self.replaced(nodes[0], made)
         if names:
             made = self.graph.noted(replace(made, attributes=(*made.attributes, ("keywords", names))))
         return made
@@ -302,11 +310,14 @@ class Calls(Builtins):
         if name == "einops.rearrange" and len(arguments) == 2:
             return rearrange(self.graph, tensor(arguments[0], "x"), arguments[1], dict(keywords))
         if name in FUNCTIONS:
-            return call_function(self.graph, name, arguments, keywords)
+            result = call_function(self.graph, name, arguments, keywords)
+            if _is_in_place(keywords) and arguments and isinstance(arguments[0], Node) and result is not arguments[0]:
+                self.replaced(arguments[0], result)
+            return result
         builtin = getattr(self, f"_builtin_{name}", None)
         if builtin is not None:
-            result: Value = builtin(arguments, keywords)
-            return result
+            made_by_row: Value = builtin(arguments, keywords)
+            return made_by_row
         if name in PLAIN_BUILTINS:
             return self.plain_builtin(name, arguments, keywords)
         made = self.constructed(name, arguments, keywords)
@@ -502,6 +513,14 @@ def _is_computed_constant(value: Node) -> bool:
     so that the edit goes on reading it from where it is kept."""
     number = value.attribute("value") if value.operation == "constant" else None
     return isinstance(number, float) and len(repr(number)) > 10
+
+
+def _is_in_place(keywords: Iterable[tuple[str, Value]]) -> bool:
+    """True where `inplace=` is given and may be true."""
+    given = next((value for name, value in keywords if name == "inplace"), None)
+    if given is None:
+        return False
+    return not (isinstance(given, Node) and given.operation == "constant" and not given.attribute("value"))
 
 
 def _decorator_name(decorator: ast.expr) -> str:

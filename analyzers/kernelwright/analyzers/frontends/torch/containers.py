@@ -30,11 +30,11 @@ class Containers(Stores):
         if is_list(self.graph, receiver) and len(inputs) == 1 and name in ("append", "extend"):
             added = self.graph.tuple(*inputs) if name == "append" else inputs[0]
             changed = self.graph.binary("add", receiver, added) if name == "append" else self._joined(receiver, added)
-            self.replaced(receiver, changed)
+            self.replaced(receiver, changed, is_list=True)
             return self.graph.none
         result = self.graph.node("call", receiver, *inputs, target=f"Tensor.{name}", keywords=())
         changed = self.graph.node("call", result, receiver, target=f"after.{name}", keywords=())
-        self.replaced(receiver, changed)
+        self.replaced(receiver, changed, is_list=is_list(self.graph, receiver))
         return result
 
     def _joined(self, receiver: Node, added: Node) -> Node:

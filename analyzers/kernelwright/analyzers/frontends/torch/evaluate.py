@@ -239,6 +239,9 @@ class Evaluator(Loops):
         environment = dict(closure.environment if seen is None else seen)
         environment.update(self.bind_parameters(closure, arguments, keywords))
         frame = Frame(environment, closure.owner, function=closure.function)
+        is_own = self.is_own(closure)
+        if is_own:
+            environment.update((n, v) for n, v in self.frame.environment.items() if n.startswith("self."))
         span, scope, facts = self.graph.span, self.scope, self.facts
         outside = self.graph.context
         for decorator in decorators:
@@ -252,25 +255,33 @@ class Evaluator(Loops):
         self.frames.append(frame)
         self.active.add(closure.node)
         self.scope = self.scope_of(closure)
+        is_whole = False
         try:
             if isinstance(closure.node, ast.Lambda):
                 return self.evaluate(closure.node.body)
             if any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in walk(closure.node)):
                 raise NotUnderstood("generator or coroutine")
             falls = self.run(closure.node.body)
+            is_whole = falls and not frame.returns
             return self.result(frame, falls)
         finally:
             self.frames.pop()
             self.active.discard(closure.node)
             self.scope, self.facts = scope, facts
             self.graph.span, self.graph.context = span, outside
-            self.changed_attributes(frame)
+            if is_own:
+                self.changed_attributes(frame, is_whole)
 
-    def changed_attributes(self, callee: Frame) -> None:
-        """What a followed call stored under `self` is not known to the caller: a branch may have decided it."""
-        for name in callee.environment:
-            if name.startswith("self.") and self.frame.environment.get(name) is not callee.environment[name]:
-                changed = self.graph.node("opaque", reason="changed by a call", text=name)
+    def is_own(self, closure: Closure) -> bool:
+        """True for a method of the object whose method calls it: both see the same attributes."""
+        owners = (closure.owner, self.frame.owner)
+        return all(owner is not None and not owner.path for owner in owners)
+
+    def changed_attributes(self, callee: Frame, is_whole: bool) -> None:
+        """What a followed call stored under `self`; unless it ran to its end on every path, a branch may have decided it."""
+        for name, value in callee.environment.items():
+            if name.startswith("self.") and self.frame.environment.get(name) is not value:
+                changed = value if is_whole else self.graph.node("opaque", reason="changed by a call", text=name)
                 self.frame.environment[name] = changed
 
     def result(self, frame: Frame, falls: bool) -> Node:

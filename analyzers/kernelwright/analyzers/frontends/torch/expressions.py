@@ -283,9 +283,11 @@ class Expressions:
         value = self.frame.environment.get(e.id)
         while isinstance(value, Node) and value.operation == "choose":
             known = self.facts.known(self.graph, value.inputs[0])
-            if known.operation != "constant":
-                break
-            value = value.inputs[1 if known.attribute("value") else 2]
+            arms = value.inputs[1:]
+            is_bound = all(arm.operation != "opaque" or arm.attribute("reason") != "unbound" for arm in arms)
+            if known.operation != "constant" or is_bound:
+                break  # both arms are values: which one it is stays visible
+            value = arms[0 if known.attribute("value") else 1]
         if value is None:
             value = self.global_value(e.id)
             if isinstance(value, Node) and value.operation == "global" and not self.scope.defines(e.id):

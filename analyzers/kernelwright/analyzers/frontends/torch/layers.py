@@ -162,3 +162,26 @@ CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.
 def layer_operation(graph: Graph, path: str, class_name: str, inputs: tuple[Node, ...]) -> Node:
     """A call of a submodule that is not looked into."""
     return graph.node("layer", *(tensor(value, "argument") for value in inputs), path=path, **{"class": class_name})
+
+
+_IN_PLACE_PLACES = {"Dropout": 1, "LeakyReLU": 1, "ELU": 1, "CELU": 1, "Threshold": 2, "Hardtanh": 2}
+"""Where `inplace` stands among the positional arguments of an activation; first in all others."""
+
+
+def works_in_place(layer: LayerValue) -> bool:
+    """True for a layer that may write its result over its argument (`nn.ReLU(inplace=True)`)."""
+    given = dict(layer.keywords).get("inplace")
+    name = layer.class_name.rpartition(".")[2]
+    if given is None and name in (
+        "ReLU",
+        "ReLU6",
+        "SiLU",
+        "Mish",
+        "Hardswish",
+        "Hardsigmoid",
+        "SELU",
+        *_IN_PLACE_PLACES,
+    ):
+        place = _IN_PLACE_PLACES.get(name, 0)
+        given = layer.arguments[place] if len(layer.arguments) > place else None
+    return given is not None and not _absent(given)

@@ -140,14 +140,17 @@ class Stores(Expressions):
         else:
             self.assign(s.target, new, s)
 
-    def replaced(self, old: Node, new: Node, *, sure: bool = True) -> None:
+    def replaced(self, old: Node, new: Node, *, sure: bool = True, is_list: bool = False) -> None:
         """`old` was changed in place and now holds `new`: say so wherever it is known, and blur what shares its memory.
 
-        Not `sure`: it may be a number, which is not changed; other names for it are unknown then.
+        Not `sure`: it may be a number, which is not changed; other names for it are unknown then. `is_list`: a list
+        changed, not what it holds.
         """
         if new is not old:
             self.graph.memory[new] = old
         roots = memory_roots(self.graph, old)
+        if is_list:
+            roots = tuple(root for root in roots if root.operation in ("tuple", "join"))
         for frame in self.frames:
             for name, value in frame.environment.items():
                 if isinstance(value, Node) and value is not new:
