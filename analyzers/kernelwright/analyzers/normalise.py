@@ -199,7 +199,7 @@ _PURE_CALLS = frozenset(
         "builtins.len", "builtins.int", "builtins.min", "builtins.max", "builtins.isinstance", "builtins.hasattr",
         "builtins.str", "str.format", "is", "torch.arange", "torch.tensor", "torch.finfo", "torch.linspace", "torch.eye",
         "in", "builtins.range", "builtins.slice", "builtins.zip", "builtins.enumerate",
-        "torch.nn.functional.pad",
+        "torch.nn.functional.pad", "torch.nn.functional.normalize",
     }
 )  # fmt: skip
 

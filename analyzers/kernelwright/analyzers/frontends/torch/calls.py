@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kernelwright.analyzers.architecture import Node
-from kernelwright.analyzers.frontends.torch.axes import split_or_joined
+from kernelwright.analyzers.frontends.torch.axes import split_or_joined, unit_axes
 from kernelwright.analyzers.frontends.torch.builtin_calls import PLAIN_BUILTINS, Arguments, Builtins, Keywords
 from kernelwright.analyzers.frontends.torch.classes import prepare_class
 from kernelwright.analyzers.frontends.torch.conditions import Facts
@@ -30,6 +30,7 @@ from kernelwright.analyzers.frontends.torch.values import (
     Value,
 )
 from kernelwright.analyzers.source import Function, SourceFile
+from kernelwright.analyzers.syntax_tree import walk
 
 CONTEXT_DECORATORS = frozenset({"torch.no_grad", "torch.inference_mode", "torch.enable_grad"})
 """Decorators that change how a function's body runs, as a `with` around it would."""
@@ -459,10 +460,10 @@ class Calls(Builtins):
             own = {
                 n.id
                 for s in class_node.body
-                for n in ast.walk(s)
+                for n in walk(s)
                 if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
             }
-            if any(isinstance(n, ast.Name) and n.id in own for n in ast.walk(e)):
+            if any(isinstance(n, ast.Name) and n.id in own for n in walk(e)):
                 raise NotUnderstood("a default that the class body decides")
         scope, self.scope = self.scope, self.scope_of(closure)
         self.frames.append(Frame(dict(closure.environment), None))

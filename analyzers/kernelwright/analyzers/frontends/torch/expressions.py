@@ -27,6 +27,7 @@ from kernelwright.analyzers.frontends.torch.values import (
     Value,
 )
 from kernelwright.analyzers.source import Function
+from kernelwright.analyzers.syntax_tree import walk
 
 Environment = dict[str, Value]
 
@@ -165,7 +166,7 @@ class Expressions:
             return self.graph.node("attribute", path=value.path or "self", kind="module")
         if isinstance(value, Closure):
             if isinstance(value.node, ast.Lambda):
-                names = sorted({n.id for n in ast.walk(value.node.body) if isinstance(n, ast.Name)})
+                names = sorted({n.id for n in walk(value.node.body) if isinstance(n, ast.Name)})
                 read = [v for n in names if isinstance(v := value.environment.get(n), Node)]
                 return self.graph.node("call", *read, target="lambda", keywords=(), text=ast.unparse(value.node))
             return self.graph.node("global", name=value.node.name)

@@ -22,6 +22,7 @@ from kernelwright.analyzers.frontends.torch.values import (
     Value,
 )
 from kernelwright.analyzers.source import FunctionNode
+from kernelwright.analyzers.syntax_tree import walk
 
 MAXIMUM_UNROLLED = 8
 """Iterations of a loop over a sequence of known length that are written out."""
@@ -56,7 +57,7 @@ class Loops(Calls):
     def loop(self, s: ast.For | ast.AsyncFor) -> None:
         iterable = self.evaluate(s.iter)
         items = self.items(iterable)
-        leaves = any(isinstance(n, ast.Break | ast.Continue | ast.Return) for b in s.body for n in ast.walk(b))
+        leaves = any(isinstance(n, ast.Break | ast.Continue | ast.Return) for b in s.body for n in walk(b))
         if items is not None and len(items) <= MAXIMUM_UNROLLED and not leaves:
             for item in items:
                 self.assign(s.target, item, s)
@@ -70,7 +71,7 @@ class Loops(Calls):
             self.assign(s.target, self.each(iterable, number), s)
             return []
 
-        changed = {n.id for n in ast.walk(s.target) if isinstance(n, ast.Name)} | stored_names(s.body)
+        changed = {n.id for n in walk(s.target) if isinstance(n, ast.Name)} | stored_names(s.body)
         self.repeat(s.body, number, self.node_of(iterable), changed, bind)
         self.otherwise(s)
 
@@ -82,13 +83,13 @@ class Loops(Calls):
             self.facts.remember(test, True)
             return [test]
 
-        self.repeat(s.body, number, self.graph.none, stored_names([ast.Expr(s.test), *s.body]), bind)
+        self.repeat(s.body, number, self.graph.none, stored_names(s.body), bind)
         self.otherwise(s)
 
     def otherwise(self, s: ast.For | ast.AsyncFor | ast.While) -> None:
         """The `else` of a loop: after a `break` it does not run, so what it stores is not known then."""
         self.run(s.orelse)
-        if s.orelse and any(isinstance(n, ast.Break) for b in s.body for n in ast.walk(b)):
+        if s.orelse and any(isinstance(n, ast.Break) for b in s.body for n in walk(b)):
             for name in sorted(stored_names(s.orelse)):
                 self.frame.environment[name] = self.graph.node("opaque", reason="else of a loop", text=name)
 
@@ -347,10 +348,10 @@ def _is_plain(body: list[ast.stmt]) -> bool:
         elif isinstance(statement, ast.Return):
             return False
         elif isinstance(statement, ast.For | ast.AsyncFor | ast.While):
-            if any(isinstance(n, ast.Return) for n in ast.walk(statement)):
+            if any(isinstance(n, ast.Return) for n in walk(statement)):
                 return False
         elif not isinstance(statement, FunctionNode | ast.Break | ast.Continue) and any(
-            isinstance(n, ast.Break | ast.Continue | ast.Return) for n in ast.walk(statement)
+            isinstance(n, ast.Break | ast.Continue | ast.Return) for n in walk(statement)
         ):
             return False
     return True
@@ -360,7 +361,7 @@ def stored_names(body: list[ast.stmt]) -> set[str]:
     """Names that the statements may bind, or whose values they may change; `base.name` for attributes."""
     names: set[str] = set()
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
                 names.add(node.id)
             elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None:
