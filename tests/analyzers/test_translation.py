@@ -29,6 +29,11 @@ class M(nn.Module):
         self.register_buffer("table", torch.ones(4))
     def twice(self, x):
         return x * 2
+    def with_options(self, x, **kwargs):
+        factor = kwargs.pop("factor", 1)
+        if kwargs:
+            raise ValueError(f"unexpected {kwargs.keys()}")
+        return x * factor
     @property
     def doubled(self):
         return self.scale * 2
@@ -83,6 +88,11 @@ SAME = {
     ),
     "extend": ("parts = [x]\nparts.extend((x, x))\nreturn torch.cat(parts)", "return torch.cat([x, x, x])"),
     "a dict": ('d = {}\nd["a"] = x\nreturn d["a"] * 2', "return x * 2"),
+    "a dict that is emptied": (
+        'd = {"a": x}\nz = d.pop("a", None)\nif d: raise ValueError\nreturn z * d.get("b", 2)',
+        "return x * 2",
+    ),
+    "keywords that a method takes": ("return self.with_options(x, factor=2)", "return x * 2"),
     "an own method": ("return self.twice(x)", "return x * 2"),
     "a nested function sees names as they are when it runs": (
         "if y is not None: x = x + 1\nf = lambda t: t * 2\nreturn f(x)",

@@ -29,10 +29,14 @@ def difference(old: Translation, new: Translation, droppable: frozenset[Node] = 
     form = NormalForm(EXPANSIONS)
     olds: list[Node] = []
     news: list[Node] = []
-    for translation, out in ((old, olds), (new, news)):
-        form.begin()
+    errors_before: list[Node] = []
+    errors_after: list[Node] = []
+    for translation, out, errors in ((old, olds, errors_before), (new, news, errors_after)):
+        form.begin()  # what is random or unknown is told apart by its order, in each program from the start
         out.append(_wrapped(form, translation))
         out.extend(form.of(n, translation.ranks) for n in translation.program.effects if n.operation != "raise")
+        raised = (n for n in translation.program.effects if n.operation == "raise")
+        errors.extend(form.of(n.inputs[0], translation.ranks) for n in raised)
     if len(olds) != len(news):
         return f"the edit changes what happens besides: {len(olds) - 1} effects before, {len(news) - 1} after"
     checks = _Comparison(form)
@@ -41,8 +45,6 @@ def difference(old: Translation, new: Translation, droppable: frozenset[Node] = 
         if reason is not None:
             return reason
     old_errors = [n for n in old.program.effects if n.operation == "raise"]
-    errors_before = [form.of(n.inputs[0], old.ranks) for n in old_errors]
-    errors_after = [form.of(n.inputs[0], new.ranks) for n in new.program.effects if n.operation == "raise"]
     for condition in errors_after:
         if not any(checks.is_weaker(condition, known) for known in errors_before):
             return "the edit adds an error path"

@@ -118,6 +118,12 @@ class Calls(Builtins):
     def call(self, e: ast.Call) -> Value:
         if isinstance(e.func, ast.Name) and e.func.id == "super":
             return self.graph.node("global", name="super")
+        if isinstance(e.func, ast.Attribute) and isinstance(e.func.value, ast.Name):
+            table = self.frame.environment.get(e.func.value.id)
+            if isinstance(table, TableValue) and not table.unknown:
+                value = self.table_method(table, e.func.attr, e)
+                if value is not None:
+                    return value
         callee = self.evaluate(e.func)
         arguments: list[Value] = []
         keywords: list[tuple[str, Value]] = []

@@ -8,7 +8,7 @@ from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.frontends.torch.graph import Graph
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.stores import Stores
-from kernelwright.analyzers.frontends.torch.values import LayerValue, Value
+from kernelwright.analyzers.frontends.torch.values import LayerValue, TableValue, Value
 
 CHANGING = frozenset(
     {
@@ -41,6 +41,29 @@ class Containers(Stores):
         if receiver.operation == added.operation == "tuple":
             return self.graph.tuple(*receiver.inputs, *added.inputs)
         return self.graph.node("join", receiver, added)
+
+    def table_method(self, table: TableValue, name: str, e: ast.Call) -> Value | None:
+        """`d.get(k)`, `d.pop(k, default)`, `d.items()` of a dict whose entries are known, or None for anything else."""
+        if name in ("keys", "values", "items") and not e.args and not e.keywords:
+            keys = [self._key(k) for k in table.entries]
+            values = list(table.entries.values())
+            rows: list[Value] = [self.sequence(pair) for pair in zip(keys, values, strict=True)]
+            return self.sequence({"keys": keys, "values": values, "items": rows}[name])
+        if name not in ("get", "pop") or e.keywords or len(e.args) not in (1, 2) or isinstance(e.args[0], ast.Starred):
+            return None
+        if not isinstance(e.args[0], ast.Constant) or (name == "pop" and len(e.args) == 1):
+            return None
+        key = e.args[0].value
+        default = self.evaluate(e.args[1]) if len(e.args) == 2 else self.graph.none
+        if key not in table.entries:
+            return default
+        if name == "pop":
+            rest = TableValue({k: v for k, v in table.entries.items() if k != key})
+            self.table_replaced(table, rest)
+        return table.entries[key]
+
+    def _key(self, key: object) -> Node:
+        return self.graph.constant(key if isinstance(key, bool | int | float | str) else None)
 
     def table_entry(self, table: Node, key: ast.expr) -> Value | None:
         """An entry of a module-level table of layers or functions, or None where `table` is none that can be read."""

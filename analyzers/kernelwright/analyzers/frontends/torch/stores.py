@@ -74,14 +74,18 @@ class Stores(Expressions):
         key = self.evaluate(target.slice)
         is_constant = isinstance(key, Node) and key.operation == "constant"
         if is_constant and isinstance(key, Node) and not table.unknown and isinstance(target.value, ast.Name):
-            changed = TableValue({**table.entries, key.attribute("value"): value})
-            for frame in self.frames:
-                for name, held in frame.environment.items():
-                    if held is table:
-                        frame.environment[name] = changed
+            self.table_replaced(table, TableValue({**table.entries, key.attribute("value"): value}))
         else:
             self.happens(self.opaque(target, "store", key, value))
-        table.unknown = True
+            table.unknown = True
+
+    def table_replaced(self, old: TableValue, new: TableValue) -> None:
+        """The names of a dict hold a changed one; whatever else holds the old one does not know it any more."""
+        for frame in self.frames:
+            for name, held in frame.environment.items():
+                if held is old:
+                    frame.environment[name] = new
+        old.unknown = True
 
     def deleted(self, target: ast.expr) -> None:
         """`del` of an element or attribute: what held it is not known any more."""
