@@ -45,10 +45,11 @@ class Containers(Stores):
     def table_method(self, table: TableValue, name: str, e: ast.Call) -> Value | None:
         """`d.get(k)`, `d.pop(k, default)`, `d.items()` of a dict whose entries are known, or None for anything else."""
         if name in ("keys", "values", "items") and not e.args and not e.keywords:
-            keys = [self._key(k) for k in table.entries]
+            keys: list[Value] = [self._key(k) for k in table.entries]
             values = list(table.entries.values())
-            rows: list[Value] = [self.sequence(pair) for pair in zip(keys, values, strict=True)]
-            return self.sequence({"keys": keys, "values": values, "items": rows}[name])
+            if name == "items":
+                return self.sequence([self.sequence(pair) for pair in zip(keys, values, strict=True)])
+            return self.sequence(keys if name == "keys" else values)
         if name not in ("get", "pop") or e.keywords or len(e.args) not in (1, 2) or isinstance(e.args[0], ast.Starred):
             return None
         if not isinstance(e.args[0], ast.Constant) or (name == "pop" and len(e.args) == 1):
