@@ -65,8 +65,9 @@ class Dataflow:
         found = self._reached(given)
         stored: dict[str, int] = {}
         for node in self.nodes:
-            if node.operation == "opaque" and node.attribute("reason") == "store" and found[node]:
-                path = str(node.attribute("text")).removeprefix("self.").partition("[")[0]
+            if node.operation == "store" and found[node]:
+                changed = node.inputs[1:] if node.attribute("path") == "in place" else (node,)
+                path = str(changed[0].attribute("path"))
                 stored[path] = stored.get(path, 0) | found[node]
         if not stored:
             return found

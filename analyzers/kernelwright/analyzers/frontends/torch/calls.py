@@ -239,7 +239,10 @@ class Calls(Builtins):
         nodes = (*(self.node_of(v) for v in arguments), *(self.node_of(v) for _, v in keywords))
         names = tuple(n for n, _ in keywords)
         if callee.operation == "attribute":
-            return self.graph.node("call", *nodes, target=f"self.{callee.attribute('path')}", keywords=names)
+            made = layer_operation(self.graph, str(callee.attribute("path")), "?", nodes)
+            return (
+                self.graph.noted(replace(made, attributes=(*made.attributes, ("keywords", names)))) if names else made
+            )
         return self.graph.node("call", callee, *nodes, target="value", keywords=names)
 
     def followed(self, callee: Closure, arguments: Arguments, keywords: Keywords) -> Value:

@@ -87,7 +87,7 @@ def _may_hold_parameter(value: Node) -> bool:
 
 def _register(facts: ClassFacts, effect: Node) -> None:
     """`self.register_buffer("name", value)` and `register_parameter`, found among the calls of `__init__`."""
-    called = str(effect.attribute("target")).rpartition(".")[2] if effect.operation == "call" else ""
+    called = effect.attribute("path") if effect.operation == "layer" else None
     for method, names in (("register_buffer", facts.buffers), ("register_parameter", facts.parameters)):
         if called == method and effect.inputs:
             first = effect.inputs[0]
