@@ -7,6 +7,7 @@ import ast
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
+from kernelwright.analyzers import syntax_tree
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.architecture.node import walk
 from kernelwright.analyzers.assumptions import decided
@@ -314,15 +315,15 @@ def is_alternative(body: list[ast.stmt], one: ast.stmt, other: ast.stmt) -> bool
     """True where the two statements stand in different branches of one `if`, or `one` in a branch that returns before
     `other` is reached."""
     for index, statement in enumerate(body):
-        inside = set(ast.walk(statement))
+        inside = set(syntax_tree.walk(statement))
         if one not in inside:
             continue
         if isinstance(statement, ast.If):
-            in_body = any(one in set(ast.walk(s)) for s in statement.body)
+            in_body = any(one in set(syntax_tree.walk(s)) for s in statement.body)
             taken, rest = (statement.body, statement.orelse) if in_body else (statement.orelse, statement.body)
-            if any(other in set(ast.walk(s)) for s in rest):
+            if any(other in set(syntax_tree.walk(s)) for s in rest):
                 return True
-            later = any(other in set(ast.walk(s)) for s in body[index + 1 :])
+            later = any(other in set(syntax_tree.walk(s)) for s in body[index + 1 :])
             if later and taken and isinstance(taken[-1], ast.Return):
                 return True
         return any(is_alternative(block, one, other) for block in blocks_of(statement))

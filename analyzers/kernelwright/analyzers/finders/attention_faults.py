@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from kernelwright.analyzers import syntax_tree
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.architecture.node import walk
 from kernelwright.analyzers.causal import is_causal_keep
@@ -210,7 +211,7 @@ def _makes_tensors_of_unknown_type(view: FunctionView) -> bool:
     """`torch.ones(n, n, dtype=mask.dtype)` may be boolean."""
     facts = view.translation.facts
     places: list[ast.AST] = [view.translation.function.node if facts is None else facts.node]
-    for call in (c for place in places for c in ast.walk(place) if isinstance(c, ast.Call)):
+    for call in (c for place in places for c in syntax_tree.walk(place) if isinstance(c, ast.Call)):
         name = (view.scope.qualified(call.func) or "").rpartition(".")[2]
         dtype = keyword_of(call, "dtype")
         if name in ("ones", "full") and dtype is not None and view.scope.qualified(dtype.value) not in DTYPES:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
+from kernelwright.analyzers import syntax_tree
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.architecture.node import walk
 from kernelwright.analyzers.finders.calls_and_views import argument, is_open, own_call
@@ -23,11 +25,17 @@ _MEANT = re.compile(
 """Words of code that wants dropout in evaluation too."""
 
 
+@lru_cache(maxsize=4)
+def _is_meant(text: str) -> bool:
+    """True for a file that says it wants dropout in eval; asked once for each of its functions."""
+    return _MEANT.search(text) is not None
+
+
 def dropout_in_eval(view: FunctionView) -> Iterator[Finding]:
     """`F.dropout(x, self.p)` without `training=`, attention with `dropout_p=self.p`, `nn.Dropout(p)(x)`: in what a module's
     `forward` runs, where no condition around them asks whether it trains."""
     owner = _name_of_self(view)
-    if owner is None or not _runs_in_forward(view) or _MEANT.search(view.source.text):
+    if owner is None or not _runs_in_forward(view) or _is_meant(view.source.text):
         return
     for node in view.translation.program.nodes():
         call = own_call(view, node)
@@ -105,7 +113,7 @@ def _runs_in_forward(view: FunctionView) -> bool:
         owner = method.node.args.args[0].arg if method.node.args.args else "self"
         waiting.extend(
             node.attr
-            for node in ast.walk(method.node)
+            for node in syntax_tree.walk(method.node)
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == owner
         )
     return view.translation.function.node.name in reached
@@ -116,11 +124,11 @@ def _stands_under_a_mode(view: FunctionView, call: ast.Call) -> bool:
     facts, own = view.translation.facts, view.translation.function.node
     assert facts is not None
     for method in facts.methods.values():
-        for node in ast.walk(method.node):
+        for node in syntax_tree.walk(method.node):
             test = getattr(node, "test", None)
             if not isinstance(test, ast.expr) or not _MODE.search(ast.unparse(test)):
                 continue
-            for inner in ast.walk(node):
+            for inner in syntax_tree.walk(node):
                 if inner is call or isinstance(inner, ast.Return):
                     return True
                 if isinstance(inner, ast.Attribute) and inner.attr == own.name:
