@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.architecture.node import walk
+from kernelwright.analyzers.finders.constructors import class_of
 from kernelwright.analyzers.finders.finding import FunctionView
 from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.values import ClassFacts, LayerValue, ModuleValue
@@ -158,11 +159,8 @@ def layer_class(facts: ClassFacts, scope: Scope, name: str) -> tuple[str, bool]:
     if not isinstance(value, Node) or name in facts.stored_elsewhere:
         return "", False
     call = _constructor(facts, name)
-    if call is None:
-        return "", False
-    if isinstance(call.func, ast.Name) and (default := _default(facts, call.func.id)) is not None:
-        return scope.of(facts.source).qualified(default) or "", True
-    return scope.of(facts.source).qualified(call.func) or "", False
+    init = facts.methods["__init__"].node if "__init__" in facts.methods else None
+    return class_of(scope.of(facts.source), call, init) if call is not None else ("", False)
 
 
 def _constructor(facts: ClassFacts, name: str) -> ast.Call | None:
@@ -176,14 +174,3 @@ def _constructor(facts: ClassFacts, name: str) -> ast.Call | None:
         if isinstance(node, ast.Assign) and any(own_attribute(target) == name for target in node.targets)
     ]
     return stores[0] if len(stores) == 1 and isinstance(stores[0], ast.Call) else None
-
-
-def _default(facts: ClassFacts, name: str) -> ast.expr | None:
-    """The default of a parameter of `__init__`."""
-    form = facts.methods["__init__"].node.args
-    positional = [*form.posonlyargs, *form.args]
-    pairs = [
-        *zip(positional[len(positional) - len(form.defaults) :], form.defaults, strict=True),
-        *zip(form.kwonlyargs, form.kw_defaults, strict=True),
-    ]
-    return next((default for argument, default in pairs if argument.arg == name), None)

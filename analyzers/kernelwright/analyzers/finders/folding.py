@@ -6,8 +6,11 @@ import ast
 import itertools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 
 from kernelwright.analyzers.architecture import Span
+from kernelwright.analyzers.finders.constructors import class_of
 from kernelwright.analyzers.finders.dataflow import LayerCall, dataflow
 from kernelwright.analyzers.finders.finding import FileView, Finding, FunctionView
 from kernelwright.analyzers.finders.requirements import user_knows
@@ -107,22 +110,44 @@ def _conditions() -> tuple[Condition, ...]:
 def _in_sequences(view: FileView, kind: str) -> Iterator[Finding]:
     if "BatchNorm" not in view.source.text:
         return
-    stack: list[tuple[ast.AST, str, ast.ClassDef | None]] = [(view.source.tree, "", None)]
+    stack = [_Place(view.source.tree, "", None, None)]
     while stack:
-        node, function, owner = stack.pop()
+        place = stack.pop()
+        node = place.node
         if isinstance(node, FunctionNode):
-            function = f"{function}.{node.name}" if function else node.name
+            place = _Place(node, _joined(place.function, node.name), place.owner, node)
         elif isinstance(node, ast.ClassDef):
-            function, owner = f"{function}.{node.name}" if function else node.name, node
-        elif isinstance(node, ast.Call) and _is_sequence(view.scope, node, owner):
-            yield from _neighbours(view, _items(view.scope, node), function, kind)
-        stack.extend((child, function, owner) for child in reversed(list(ast.iter_child_nodes(node))))
+            place = _Place(node, _joined(place.function, node.name), node, None)
+        elif isinstance(node, ast.Call) and _is_sequence(view.scope, node, place.owner):
+            yield from _neighbours(view, _items(view.scope, node), place, kind, indexed=True)
+        elif isinstance(node, ast.List) and isinstance(node.ctx, ast.Load) and _grows_a_sequence(view.scope, place):
+            yield from _neighbours(view, node.elts, place, kind)
+        if isinstance(node, FunctionNode | ast.If | ast.For):
+            yield from _neighbours(view, _appended(view.scope, node.body, place), place, kind)
+        children = reversed(list(ast.iter_child_nodes(node)))
+        stack.extend(_Place(child, place.function, place.owner, place.around) for child in children)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A node on the way down: the qualified name of the function or class around it, the class, and the function."""
+
+    node: ast.AST
+    function: str
+    owner: ast.ClassDef | None
+    around: ast.FunctionDef | ast.AsyncFunctionDef | None
+
+
+def _joined(outer: str, name: str) -> str:
+    return f"{outer}.{name}" if outer else name
+
+
+def _is_sequential_class(scope: Scope, owner: ast.ClassDef | None) -> bool:
+    return owner is not None and [scope.qualified(b) for b in owner.bases] == ["torch.nn.Sequential"]
 
 
 def _is_sequence(scope: Scope, call: ast.Call, owner: ast.ClassDef | None) -> bool:
-    if (scope.qualified(call.func) or "").startswith("torch.nn.") and scope.qualified(
-        call.func
-    ) == "torch.nn.Sequential":
+    if scope.qualified(call.func) == "torch.nn.Sequential":
         return True
     is_super = (
         isinstance(call.func, ast.Attribute)
@@ -131,7 +156,57 @@ def _is_sequence(scope: Scope, call: ast.Call, owner: ast.ClassDef | None) -> bo
         and isinstance(call.func.value.func, ast.Name)
         and call.func.value.func.id == "super"
     )
-    return is_super and owner is not None and [scope.qualified(b) for b in owner.bases] == ["torch.nn.Sequential"]
+    return is_super and _is_sequential_class(scope, owner)
+
+
+def _grows_a_sequence(scope: Scope, place: _Place) -> bool:
+    """True for a list in a function that makes its one list of layers an nn.Sequential: `nn.Sequential(*layers)`."""
+    if place.around is None:
+        return False
+    for node in ast.walk(place.around):
+        if isinstance(node, ast.Call) and scope.qualified(node.func) == "torch.nn.Sequential":
+            for argument in node.args:
+                if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Name):
+                    return any(
+                        isinstance(n, ast.Assign | ast.AugAssign | ast.AnnAssign)
+                        and n.value is place.node
+                        and argument.value.id in {t.id for t in _targets(n) if isinstance(t, ast.Name)}
+                        for n in ast.walk(place.around)
+                    )
+    return False
+
+
+def _targets(statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+
+
+def _appended(scope: Scope, body: list[ast.stmt], place: _Place) -> list[ast.expr]:
+    """What neighbouring statements append to one list of layers, or add to a class that is a sequence; anything else, None
+    among them, parts them."""
+    items: list[ast.expr] = []
+    last: str | None = None
+    for statement in body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        receiver, item = None, None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and not call.keywords:
+            owner = ast.unparse(call.func.value)
+            if call.func.attr == "append" and len(call.args) == 1 and f"Sequential(*{owner})" in _text(place.around):
+                receiver, item = owner, call.args[0]
+            elif call.func.attr == "add_module" and len(call.args) == 2 and owner == "self":
+                is_sequence = _is_sequential_class(scope, place.owner)
+                receiver, item = (owner, call.args[1]) if is_sequence else (None, None)
+        if receiver is None or receiver != last:
+            items.append(ast.Constant(None))
+        if item is not None:
+            items.append(item)
+        last = receiver
+    return items
+
+
+@lru_cache(maxsize=4)
+def _text(around: ast.AST | None) -> str:
+    """The function around a place, spelled in one way."""
+    return ast.unparse(around) if around is not None else ""
 
 
 def _items(scope: Scope, call: ast.Call) -> list[ast.expr]:
@@ -148,25 +223,45 @@ def _items(scope: Scope, call: ast.Call) -> list[ast.expr]:
     return items
 
 
-def _neighbours(view: FileView, items: list[ast.expr], function: str, kind: str) -> Iterator[Finding]:
-    for place, (first, second) in enumerate(itertools.pairwise(items)):
-        if not isinstance(first, ast.Call) or not isinstance(second, ast.Call):
+def _neighbours(
+    view: FileView, items: list[ast.expr], place: _Place, kind: str, indexed: bool = False
+) -> Iterator[Finding]:
+    for index, (first, second) in enumerate(itertools.pairwise(items)):
+        made = _made(first, place)
+        if made is None or not isinstance(second, ast.Call):
             continue
-        names = [view.scope.qualified(e.func) or "" for e in (first, second)]
-        if not _fits(names[0], names[1], kind) or _without_statistics(second):
+        (layer, _), (norm, presumed) = (class_of(view.scope, e, place.around) for e in (made, second))
+        if not _fits(layer, norm, kind) or _without_statistics(second):
             continue
-        short = [name.rpartition(".")[2] for name in names]
+        short = [name.rpartition(".")[2] for name in (layer, norm)]
+        names = (f"block[{index}]", f"block[{index + 1}]") if indexed else ("block.layer", "block.norm")
+        extra = user_knows("class", f"the norm is a {short[1]}, the default of a parameter")
         yield Finding(
             view.source.span(first).joined(view.source.span(second)),
-            function,
-            f"{place} {short[0]}",
+            place.function,
+            f"{index} {short[0]}",
             f"at inference this {short[1]} is a scale and a shift that the {short[0]} before it can hold",
             f"Fold {short[1]} into {short[0]} for inference",
             check="none",
-            conditions=_conditions(),
+            conditions=(*_conditions(), extra) if presumed else _conditions(),
             state_dict_changes=(f"the keys of {short[1]} go away, {short[0]} gets a bias: fold after loading",),
-            snippet=_snippet(kind, f"block[{place}]", f"block[{place + 1}]", "Transpose" in short[0]),
+            snippet=_snippet(kind, *names, "Transpose" in short[0]),
         )
+
+
+def _made(item: ast.expr, place: _Place) -> ast.Call | None:
+    """The call that makes an item: itself, or what the function assigns to its name once."""
+    if isinstance(item, ast.Call):
+        return item
+    if isinstance(item, ast.Name) and place.around is not None:
+        values = [
+            n.value
+            for n in ast.walk(place.around)
+            if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == item.id for t in n.targets)
+        ]
+        if len(values) == 1 and isinstance(values[0], ast.Call):
+            return values[0]
+    return None
 
 
 def _without_statistics(call: ast.Call) -> bool:

@@ -57,6 +57,64 @@ reports = (
             nn.ReLU(inplace=True),
         )
     """,
+    # a convolution by a function of the file, a norm by default
+    """
+    import torch
+    from torch import nn
+
+
+    def conv3x3(inputs, outputs, stride=1):
+        return nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+
+
+    class BasicBlock(nn.Module):
+        def __init__(self, inputs, outputs, norm_layer=None):
+            super().__init__()
+            if norm_layer is None:
+                norm_layer = nn.BatchNorm2d
+            self.conv1 = conv3x3(inputs, outputs)
+            self.bn1 = norm_layer(outputs)
+            self.relu = nn.ReLU(inplace=True)
+
+        def forward(self, x):
+            return self.relu(self.bn1(self.conv1(x)))
+    """,
+    # a list of layers
+    """
+    import torch
+    from torch import nn
+
+
+    def make_layers(sizes, inputs):
+        layers = []
+        for outputs in sizes:
+            conv = nn.Conv2d(inputs, outputs, 3, padding=1)
+            layers += [conv, nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+            inputs = outputs
+        return nn.Sequential(*layers)
+    """,
+    """
+    import torch
+    from torch import nn
+
+
+    def decoder(dim):
+        layers = [nn.ReLU()]
+        layers.append(nn.ConvTranspose2d(dim, dim, 4))
+        layers.append(nn.BatchNorm2d(dim))
+        return nn.Sequential(*layers)
+    """,
+    """
+    import torch
+    from torch import nn
+
+
+    class Transition(nn.Sequential):
+        def __init__(self, dim):
+            super().__init__()
+            self.add_module("conv", nn.Conv2d(dim, dim, 1))
+            self.add_module("norm", nn.BatchNorm2d(dim))
+    """,
     """
     import torch
     from torch import nn
@@ -118,6 +176,30 @@ does_not_match = (
 
     def block(dim):
         return nn.Sequential(nn.Conv2d(dim, dim, 3), nn.BatchNorm2d(dim, track_running_stats=False))
+    """,
+    # a list that is no sequence
+    """
+    import torch
+    from torch import nn
+
+
+    def branches(dim):
+        layers = [nn.Conv2d(dim, dim, 3), nn.BatchNorm2d(dim)]
+        return nn.ModuleList(layers)
+    """,
+    # an activation may be appended between
+    """
+    import torch
+    from torch import nn
+
+
+    def block(dim, activation):
+        layers = []
+        layers.append(nn.Conv2d(dim, dim, 3))
+        if activation is not None:
+            layers.append(activation)
+        layers.append(nn.BatchNorm2d(dim))
+        return nn.Sequential(*layers)
     """,
     # the norm comes first
     """
