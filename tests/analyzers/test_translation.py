@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from kernelwright.analyzers.frontends.torch.scope import Scope
 from kernelwright.analyzers.frontends.torch.translate import translate
 from kernelwright.analyzers.normalise import NormalForm
 from kernelwright.analyzers.resolve import JediResolver
-from kernelwright.analyzers.source import parse_source
+from kernelwright.analyzers.source import SourceError, parse_source
 from kernelwright.tuner.execute import run
 
 HEAD = "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
@@ -327,3 +328,31 @@ def test_an_activation_of_a_table_is_a_layer_of_unknown_class(tmp_path: Path) ->
 def test_a_proven_key_of_a_table_is_that_activation(tmp_path: Path) -> None:
     files = {**PACKAGE, "pkg/model.py": PACKAGE["pkg/model.py"].replace("return self.other(x)", "return self.act(x)")}
     assert "relu" in operations(translated(tmp_path, files, "pkg/model.py", "M.any_activation"))
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("type Pair = tuple[int, int]", (3, 12)),
+        ("def first[T](x: T) -> T: return x", (3, 12)),
+        ("class Box[T]: pass", (3, 12)),
+        ("x = f'{'a' + f'{1}'}'", (3, 12)),
+        ("x = t'{1}'", (3, 14)),
+    ],
+)
+def test_syntax_newer_than_this_python_is_told_in_one_line(line: str, version: tuple[int, int]) -> None:
+    text = f"import torch\n{line}\n"
+    if sys.version_info >= version:
+        assert parse_source(text, "m.py").text == text
+        return
+    with pytest.raises(SourceError) as told:
+        parse_source(text, "m.py")
+    assert told.value.line == 2
+    assert f"Python {version[0]}.{version[1]}" in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_an_ordinary_mistake_is_not_taken_for_newer_syntax() -> None:
+    with pytest.raises(SourceError) as told:
+        parse_source("import torch\nx = (1\n", "m.py")
+    assert "newer" not in str(told.value)

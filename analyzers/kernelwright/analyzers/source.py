@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -153,6 +154,29 @@ class SourceFile:
         )
 
 
+_NEWER = (
+    (re.compile(r"\s*type\s+\w+(\[.*\])?\s*="), "`type` statements", (3, 12)),
+    (re.compile(r"\s*(async\s+def|def|class)\s+\w+\["), "type parameters in brackets", (3, 12)),
+    (re.compile(r".*\bt[\"']"), "t-strings", (3, 14)),
+    (re.compile(r".*\b[fF][\"']"), "an f-string of this nesting", (3, 12)),
+)
+"""Lines that an older Python cannot parse: how they look, what that is, and since when it is there."""
+
+
+def _newer_syntax(text: str, line: int) -> str:
+    """What an error on this line may be due to: syntax newer than the Python that runs the analysis."""
+    lines = text.split("\n")
+    written = lines[line - 1] if line <= len(lines) else ""
+    for pattern, name, version in _NEWER:
+        if sys.version_info < version and pattern.match(written):
+            here = f"{sys.version_info.major}.{sys.version_info.minor}"
+            return (
+                f" (if this is {name}: they need Python {version[0]}.{version[1]}, and Kernelwright runs under {here}; "
+                "start it with a newer Python)"
+            )
+    return ""
+
+
 def parse_source(text: str, path: str) -> SourceFile:
     """Parse a file's text.
 
@@ -164,7 +188,7 @@ def parse_source(text: str, path: str) -> SourceFile:
         tree = ast.parse(text[prefix:])
     except SyntaxError as error:
         line = error.lineno or 1
-        raise SourceError(f"line {line}: {error.msg}", line) from error
+        raise SourceError(f"line {line}: {error.msg}{_newer_syntax(text, line)}", line) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise SourceError(f"cannot be parsed: {error}", 1) from error
     lines = tuple(io.StringIO(text, newline="")) or ("",)
