@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 Attribute = bool | int | float | str | None | tuple["Attribute", ...]
 """A constant argument of an operation: a scalar, a string or a (nested) tuple of them."""
@@ -77,7 +78,13 @@ class Program:
 
     def nodes(self) -> Iterator[Node]:
         """Every node once, operands before their users; inputs first, in order."""
-        return walk((*self.inputs, *self.effects, *self.outputs))
+        return iter(_nodes_of(self))
+
+
+@lru_cache(maxsize=4)
+def _nodes_of(program: Program) -> tuple[Node, ...]:
+    """The nodes of a program; many rules ask for those of one program, one after the other."""
+    return tuple(walk((*program.inputs, *program.effects, *program.outputs)))
 
 
 def walk(roots: tuple[Node, ...], known: Container[Node] = ()) -> Iterator[Node]:
