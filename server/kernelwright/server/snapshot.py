@@ -218,6 +218,8 @@ class Snapshots:
     def _finding(self, analysis: FileAnalysis, opportunity: Opportunity) -> Finding:
         from kernelwright.analyzers.analysis import Withheld, edits
 
+        if not opportunity.has_edit:  # advice in words: nothing is withheld
+            return Finding(opportunity, self._work_key(opportunity), opportunity.span)
         try:
             made, withheld = edits(analysis, opportunity), None
         except Withheld as reason:

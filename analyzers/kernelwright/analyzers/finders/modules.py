@@ -44,11 +44,19 @@ def _made(init: FunctionNode | None) -> dict[str, tuple[ast.expr, ...]]:
     for node in ast.walk(init) if init is not None else ():
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
-                name = under_self(target)
-                if name is not None:
-                    made.setdefault(name, []).append(node.value)
+            for whole in targets:
+                for target, value in pairs(whole, node.value):
+                    name = under_self(target) if target is not None else None
+                    if name is not None:
+                        made.setdefault(name, []).append(value)
     return {name: tuple(values) for name, values in made.items()}
+
+
+def pairs(target: ast.expr | None, value: ast.expr) -> list[tuple[ast.expr | None, ast.expr]]:
+    """What an assignment gives to what: `a, b = c, d` taken apart."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return list(zip(target.elts, value.elts, strict=True))
+    return [(target, value)]
 
 
 def under_self(node: ast.AST) -> str | None:

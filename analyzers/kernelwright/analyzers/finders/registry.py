@@ -8,12 +8,14 @@ from kernelwright.analyzers.finders import (
     attention_faults,
     channels_last,
     compilation,
+    experts,
     folding,
     pretrained,
     products,
     projections,
     residual_norms,
     rotary,
+    tensor_parallel,
 )
 from kernelwright.analyzers.finders.attention_modules import mha_need_weights
 from kernelwright.analyzers.finders.device_copies import copy_read_early
@@ -51,9 +53,11 @@ FILE_FINDERS: dict[str, FileFinder] = {
     "conv-bn-fold": folding.conv_bn_in_sequence,
     "copy-read-early": copy_read_early,
     "fused-optimizer": fused_optimizer,
+    "grouped-mm": experts.grouped_mm,
     "inference-mode": inference_mode,
     "linear-bn": folding.linear_bn_in_sequence,
     "non-blocking": non_blocking,
+    "tensor-parallel": tensor_parallel.tensor_parallel,
     "zero-grad": zero_grad,
 }
 """Called once a file. Each begins with a cheap test of the text: it runs on every file someone types in. A name in both
