@@ -160,8 +160,13 @@ REWRITES: dict[str, list[tuple[str, str | None]]] = {
          f"permute(unflatten({THREE}, b, h, dim=0), dims=(-1, -2), full=False)"),
         (f"unflatten(softmax(matmul({THREE}, k), dim=-1), b, h, dim=0)",
          f"softmax(matmul(unflatten({THREE}, b, h, dim=0), unflatten(k, b, h, dim=0)), dim=-1)"),
-        # not half the way: a mask of three axes may broadcast
+        # what is added may be 1 wide in the first axis: it is brought to its size before
+        (f"unflatten(add(matmul({THREE}, k), m), b, h, dim=0)",
+         f"add(matmul(unflatten({THREE}, b, h, dim=0), unflatten(k, b, h, dim=0)), "
+         "unflatten(expand(m, mul(b, h), -1, -1), b, h, dim=0))"),
+        # not half the way, not for a mask that may be absent
         (f"unflatten(softmax(add(matmul({THREE}, k), m), dim=-1), b, h, dim=0)", None),
+        (f"unflatten(add(matmul({THREE}, k), choose(c, 0, m)), b, h, dim=0)", None),
     ],
     "join_moves_outward": [
         (f"softmax(flatten(add(m, {SPLIT}), start=0, end=1), dim=-1)",

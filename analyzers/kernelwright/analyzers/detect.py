@@ -25,7 +25,8 @@ class Site:
 
     `output` is the source node the kernel call replaces; `region` the source nodes it makes needless (output included);
     `assumptions` the branch conditions (normal nodes) under which all this holds; `leak` names a value of the region that
-    is needed elsewhere whatever the conditions, or None; `done` is set for the old path that a guard already keeps.
+    is needed elsewhere whatever the conditions, or None; `done` is set for the old path that a guard already keeps, `joined`
+    where the code has the first two axes of the kernel's result in one.
     """
 
     rule: Rule
@@ -37,6 +38,7 @@ class Site:
     assumptions: Mapping[Node, bool]
     leak: str | None
     done: bool = False
+    joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,12 @@ class Detector:
                 continue
             pattern = self._pattern(variant)
             for node in reversed(candidates):
-                if node in taken or self.normal[node].operation not in _roots(pattern):
+                target = self._before_joining(rule, node)
+                if node in taken or target.operation not in _roots(pattern):
                     continue
                 matcher = Matcher(self.form, variant.parameters)
                 found: Site | None = None
-                for match in self._with_scaled_operands(matcher.matches(pattern, self.normal[node])):
+                for match in self._with_scaled_operands(matcher.matches(pattern, target)):
                     site = self._site(rule, variant, node, match)
                     if site is not None and (found is None or found.leak):
                         found = site
@@ -87,6 +90,12 @@ class Detector:
                     yield found
                 elif matcher.blocked.depth >= 2:
                     self.near_misses.append(NearMiss(rule.name, node, matcher.blocked))
+
+    def _before_joining(self, rule: Rule, node: Node) -> Node:
+        """The normal form of a candidate; what its first two axes are joined from, where the rule's kernel has them apart."""
+        normal = self.normal[node]
+        joins = normal.operation == "flatten" and (normal.attribute("start"), normal.attribute("end")) == (0, 1)
+        return normal.inputs[0] if joins and rule.lifted and node.operation != "flatten" else normal
 
     def _with_scaled_operands(self, matches: Iterator[Match]) -> Iterator[Match]:
         """Each match, then those in which a scaled operand that the code has (`q * s`) is taken as it is.
@@ -175,7 +184,18 @@ class Detector:
         ):
             leak = leak or "parts of it stand in different `with` blocks"
         done = self._already_done(rule, variant, output, match, assumptions)
-        return Site(rule, variant, self.translation, output, match, frozenset(region), assumptions, leak, done)
+        return Site(
+            rule,
+            variant,
+            self.translation,
+            output,
+            match,
+            frozenset(region),
+            assumptions,
+            leak,
+            done,
+            self._before_joining(rule, output) is not self.normal[output],
+        )
 
     def _already_done(
         self, rule: Rule, variant: Variant, output: Node, match: Match, assumptions: Mapping[Node, bool]
@@ -207,10 +227,12 @@ class Detector:
                 if node.operation in ("add", "mul", "choose", "logical_not"):
                     stack.extend(node.inputs)
                 elif node.operation == "unflatten" and node not in under:
-                    cuts.add(node.inputs[0])  # the code has it with batch and heads in one axis only
+                    stack.append(node.inputs[0])  # the code has it with batch and heads in one axis only
                 elif node.operation == "permute" and node not in under:
                     # k stands in the code in its transposed form only.
-                    cuts.add(self.form.build("permute", node, dims=(-1, -2), full=False))
+                    transposed = self.form.build("permute", node, dims=(-1, -2), full=False)
+                    if transposed not in cuts:
+                        stack.append(transposed)
         return {c for c in cuts if c.operation != "constant"}
 
     def _closed(self, output: Node, region: set[Node], assumptions: dict[Node, bool]) -> str | None:

@@ -154,6 +154,8 @@ class CallWriter:
             text = kernel_text(self.site.variant.expression, self._texts(place), self.spelling)
         except Unprintable as error:
             raise NoEdit(str(error)) from error
+        if self.site.joined:
+            return f"{parenthesised(text, 'atom')}.flatten(0, 1)"
         return f"{parenthesised(text, 'atom')}.squeeze(0)" if self._lifts() else text
 
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.facts import is_scalar
 from kernelwright.analyzers.normalise import NormalForm, rewrite
@@ -63,11 +65,23 @@ def split_moves_inward(f: NormalForm, n: Node) -> Node | None:
         return f.build("matmul", split(inner.inputs[0]), split(inner.inputs[1]))
     if inner.operation == "permute" and inner.attribute("dims") == (-1, -2):
         return f.make("permute", (split(inner.inputs[0]),), inner.attributes)
+    if inner.operation == "add":
+        return _split_sum(f, inner, sizes, split)
     if not _reaches_scores(f, inner):
         return None
     if inner.operation == "mul":
         return f.make("mul", tuple(o if is_scalar(o) else split(o) for o in inner.inputs), ())
     return f.make(inner.operation, (split(inner.inputs[0]), *inner.inputs[1:]), inner.attributes)
+
+
+def _split_sum(f: NormalForm, inner: Node, sizes: list[Node], split: Callable[[Node], Node]) -> Node | None:
+    """Scores and what is added to them: that may be 1 wide in the first axis, so it is brought to its size first."""
+    scores = [o for o in inner.inputs if _reaches_scores(f, o)]
+    if len(scores) != 1 or any(is_scalar(o) or o.operation == "choose" for o in inner.inputs):
+        return None
+    whole, rest = f.build("mul", *sizes), f.constant(-1)
+    terms = (split(o) if o in scores else split(f.build("expand", o, whole, rest, rest)) for o in inner.inputs)
+    return f.make("add", tuple(terms), ())
 
 
 def _reaches_scores(f: NormalForm, node: Node) -> bool:

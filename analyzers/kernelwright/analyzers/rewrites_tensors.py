@@ -184,25 +184,31 @@ def _weights_without_cast(f: NormalForm, weights: Node, own: Node) -> Node | Non
     if weights.operation != "cast":
         return None
     inner, target = weights.inputs
-    if target is not own and not (inner.operation == "softmax" and target is element_type(f, inner.inputs[0])):
-        return None
-    if inner.operation == "softmax":
-        inner = f.make("softmax", (_without_upcast(f, inner.inputs[0]),), inner.attributes)
     if inner.operation != "softmax":
         return None
+    x = _without_upcast(f, inner.inputs[0])
     # The kernel takes one type for all: that of the scores must not be another one for sure.
-    scores = element_type(f, inner.inputs[0])
+    scores = element_type(f, x)
+    if target is not own and target is not scores:
+        return None
     if scores is not own and not (scores.operation == own.operation == "dtype_of"):
         return None
-    return inner
+    return f.make("softmax", (x,), inner.attributes)
 
 
 def _without_upcast(f: NormalForm, scores: Node) -> Node:
     """Scores that were brought to float32 on the way to the softmax, as they were: the kernel does that itself (T10)."""
     if scores.operation == "cast" and scores.inputs[1].attribute("name") == "float32":
         return _without_upcast(f, scores.inputs[0])
-    if scores.operation in ("add", "where") and holds_product(scores):
-        operands = tuple(_without_upcast(f, o) if holds_product(o) else o for o in scores.inputs)
+    if scores.operation == "choose":
+        arms = tuple(_without_upcast(f, arm) for arm in scores.inputs[1:])
+        return f.make("choose", (scores.inputs[0], *arms), ()) if arms[0] is arms[1] else scores
+    if scores.operation in ("add", "where") and (
+        holds_product(scores) or any(o.operation == "choose" for o in scores.inputs)
+    ):
+        operands = tuple(
+            _without_upcast(f, o) if holds_product(o) or o.operation == "choose" else o for o in scores.inputs
+        )
         return f.make(scores.operation, operands, scores.attributes)
     return scores
 

@@ -58,6 +58,8 @@ def workload_of(detector: Detector, site: Site, batch: int | None, sequence: int
         roles.append((parameter.name, role))
     before = _before(detector, site, inputs)
     after = _instantiated(variant.kernel, inputs)
+    if site.joined:
+        after = Node("flatten", (after,), (("start", 0), ("end", 1)))
     tensors = tuple(n for n in inputs.values() if n.operation == "input")
     gradients = tuple(name for name, role in roles if role in ("normal", "positive"))
     name = site.translation.function.qualified_name

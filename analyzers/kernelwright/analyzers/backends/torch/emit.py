@@ -72,8 +72,10 @@ def _print(node: ast.expr, texts: Mapping[str, str | None], module: Callable[[st
     if isinstance(node, ast.Constant):
         return literal(node.value) if isinstance(node.value, bool | int | float | str | None) else repr(node.value)
     if isinstance(node, ast.Attribute):
-        base = _print(node.value, texts, module)
-        return f"{parenthesised(base or 'None', 'atom')}.{node.attr}"
+        base = _print(node.value, texts, module) or "None"
+        if node.attr == "dtype":
+            base = _without_views(base)
+        return f"{parenthesised(base, 'atom')}.{node.attr}"
     if isinstance(node, ast.Tuple):
         parts = [_print(e, texts, module) or "None" for e in node.elts]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -99,6 +101,17 @@ def _print(node: ast.expr, texts: Mapping[str, str | None], module: Callable[[st
                 arguments.append(f"{keyword.arg}={value}")
         return f"{function}({', '.join(arguments)})"
     raise Unprintable(f"a kernel template with {type(node).__name__}")
+
+
+def _without_views(text: str) -> str:
+    """The tensor of which a text takes views: it has their element type, and is shorter to write."""
+    node = ast.parse(text, mode="eval").body
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS:
+        node = node.func.value
+    return ast.get_source_segment(text, node) or text
+
+
+_VIEWS = frozenset({"unflatten", "flatten", "unsqueeze", "squeeze", "transpose"})
 
 
 def _binary(node: ast.BinOp, texts: Mapping[str, str | None], module: Callable[[str], str]) -> str | None:
@@ -174,6 +187,9 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
         return _slice(node, inner)
     if operation == "cast":
         return f"{parenthesised(inner(node.inputs[0]), 'atom')}.to({inner(node.inputs[1])})"
+    if operation == "expand":
+        x, *sizes = node.inputs
+        return f"{parenthesised(inner(x), 'atom')}.expand({', '.join(inner(size) for size in sizes)})"
     if operation == "unflatten":
         x, *sizes = node.inputs
         text = ", ".join(inner(size) for size in sizes)

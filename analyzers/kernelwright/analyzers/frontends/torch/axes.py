@@ -43,6 +43,15 @@ def _shape(graph: Graph, checked: Mapping[Node, Shape], node: Node) -> Shape | N
     known = checked.get(node) or graph.shapes.get(node)
     if known is not None:
         return known
+    if node.operation == "reshape":
+        sizes = node.inputs[1:]
+        return sizes if len(sizes) > 2 and all(s.attribute("value") != -1 for s in sizes) else None
+    if node.operation == "matmul":
+        left, right = node.inputs
+        shape = _shape(graph, checked, left)
+        if shape is None or len(shape) != 3 or graph.ranks.get(right) not in (None, 3):
+            return None
+        return (*shape[:2], (_shape(graph, checked, right) or (Node("size", (right,), (("dim", 2),)),))[-1])
     if node.operation in ("softmax", "dropout", "cast"):
         return _shape(graph, checked, node.inputs[0])
     if node.operation == "choose":
@@ -83,9 +92,13 @@ def unit_axes(made: Node) -> tuple[int, ...]:
 
 
 def _are(a: list[Node] | Shape, b: list[Node] | Shape) -> bool:
-    return len(a) == len(b) and all(
-        x is y or condition_key(x) == condition_key(y) is not None for x, y in zip(a, b, strict=True)
-    )
+    return len(a) == len(b) and all(_is(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _is(a: Node, b: Node) -> bool:
+    if a is b or (a.operation == b.operation == "size" and a.attributes == b.attributes and a.inputs[0] is b.inputs[0]):
+        return True
+    return condition_key(a) == condition_key(b) is not None
 
 
 def _is_product(whole: Node, a: Node, b: Node) -> bool:

@@ -505,7 +505,7 @@ def is_number(node: Node, nested: bool = True) -> bool:
         return nested or node.attribute("dtype") == "number"
     if operation == "field":
         return nested
-    if operation in ("size", "rank"):
+    if operation in ("size", "rank", "number"):
         return True
     if operation == "call":
         return node.attribute("target") in ("builtins.int", "builtins.float", "builtins.len")
