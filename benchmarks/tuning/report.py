@@ -176,7 +176,7 @@ def plots(parts: dict[str, Any], replay: list[Row]) -> None:
         )
     if "learning_curve" in parts:
         rows, every = parts["learning_curve"]["rows"], parts["learning_curve"]["examples"]
-        line = [(float(every if row["examples"] == "all" else row["examples"]), row["pca_beyond"][1]) for row in rows]
+        line = [(float(every if row["trained on"] == "all" else row["trained on"]), row["pca_beyond"][1]) for row in rows]
         plot(
             PLOTS / "learning-curve.svg",
             "Held-out tasks: pairs in order",
@@ -190,7 +190,7 @@ def main() -> None:
     parts = json.loads((RESULTS / "evaluation.json").read_text())
     replay = json.loads((RESULTS / "replay.json").read_text())
     makers: dict[str, Callable[[list[Row]], str]] = {
-        "splits": splits, "unseen_devices": unseen, "data_kept": kept, "learning_curve": named("examples"),
+        "splits": splits, "unseen_devices": unseen, "data_kept": kept, "learning_curve": named("trained on"),
         "feature_groups": named("split", "columns"), "across_subgraphs": named("learned from"),
         "parts_of_the_network": named("way"),
     }  # fmt: skip

@@ -102,7 +102,7 @@ def learning_curve(of: Examples, features: Features, seeds: Sequence[int], log: 
             scorer = small_trees(features.take(chosen), of.subset(chosen), seed)
             found.append(judged(of, held, scorer, features))
         if found:
-            rows.append(row({"examples": count or "all"}, found))
+            rows.append(row({"trained on": count or "all"}, found))
             log(f"learning curve, {count or 'all'}: {rows[-1]['pca_beyond']}")
     return rows
 
