@@ -68,8 +68,8 @@ def unseen(rows: list[Row]) -> str:
 
 
 def kept(rows: list[Row]) -> str:
-    shares = sorted({row["share"] for row in rows})
-    cells = {(row["split"], row["sampler"], row["share"]): row["pca_beyond"] for row in rows}
+    shares = sorted({row["kept"] for row in rows})
+    cells = {(row["split"], row["sampler"], row["kept"]): row["pca_beyond"] for row in rows}
     pairs = dict.fromkeys((row["split"], row["sampler"]) for row in rows)
     head = ["split", "sampler", *(f"{100 * share:.0f} %" for share in shares)]
     return table(head, ([*pair, *(spread(cells[(*pair, share)]) for share in shares)] for pair in pairs))
@@ -166,7 +166,7 @@ def plots(parts: dict[str, Any], replay: list[Row]) -> None:
         lines = {}
         for row in parts["data_kept"]["rows"]:
             if row["split"] == "by_task":
-                lines.setdefault(row["sampler"], []).append((100 * row["share"], row["pca_beyond"][1]))
+                lines.setdefault(row["sampler"], []).append((100 * row["kept"], row["pca_beyond"][1]))
         plot(
             PLOTS / "data-kept.svg",
             "Held-out tasks: pairs in order, by sampler",
@@ -176,7 +176,9 @@ def plots(parts: dict[str, Any], replay: list[Row]) -> None:
         )
     if "learning_curve" in parts:
         rows, every = parts["learning_curve"]["rows"], parts["learning_curve"]["examples"]
-        line = [(float(every if row["trained on"] == "all" else row["trained on"]), row["pca_beyond"][1]) for row in rows]
+        line = [
+            (float(every if row["trained on"] == "all" else row["trained on"]), row["pca_beyond"][1]) for row in rows
+        ]
         plot(
             PLOTS / "learning-curve.svg",
             "Held-out tasks: pairs in order",

@@ -1,9 +1,10 @@
-"""`kernelwright model pretrain | evaluate | replay`: learn the cost model from records, and compute every figure of it."""
+"""`kernelwright model pretrain | evaluate | replay | search`: learn the cost model, compute its figures, search with it."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def add(actions: Any) -> None:
-    """The three actions beside `collect`."""
+    """The actions beside `collect`."""
+    add_search(actions)
     pretraining = add_verb(actions, "pretrain", pretrain, "Learn the weights from records.", python=False)
     _add_records(pretraining)
     pretraining.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the weights are written")
@@ -40,6 +42,69 @@ def add(actions: Any) -> None:
     replaying.add_argument("--strategy", metavar="NAME,...", help="only these (default: random, stock, learned)")
     replaying.add_argument("--seeds", type=int, default=5, metavar="N", help="(default: 5)")
     replaying.add_argument("--out", type=Path, metavar="FILE", help="the figures as JSON, the same bytes every time")
+
+
+def add_search(actions: Any) -> None:
+    """`search`: the loop that tunes tasks live."""
+    summary = "Search the schedules of tasks on this CPU with the model, as one model calls them."
+    searching = add_verb(actions, "search", search, summary, python=False)
+    searching.add_argument("--python", metavar="PROGRAM", help="the interpreter that has apache-tvm")
+    searching.add_argument(
+        "--task",
+        required=True,
+        metavar="ID[*CALLS],...",
+        help="for example linear-m128-n768-k768*12,softmax-m1536-n128",
+    )
+    searching.add_argument("--out", type=Path, required=True, metavar="DIR", help="what is there is continued")
+    searching.add_argument("--trials", type=int, default=64, metavar="N", help="measured programs in all (default: 64)")
+    searching.add_argument("--minutes", type=float, default=5.0, metavar="N", help="(default: 5)")
+    searching.add_argument("--device", default="", metavar="NAME", help="for example avx2-1 (default: the best here)")
+    searching.add_argument("--seed", type=int, default=0, metavar="N")
+    searching.add_argument("--realtime", action="store_true", help="measure under SCHED_FIFO, see `collect`")
+
+
+def search(options: argparse.Namespace) -> int:
+    """Search, with a line a round; what is finished is kept, the same command goes on."""
+    import tempfile
+
+    from kernelwright.tuner.learn.models import SHIPPED, Shipped
+    from kernelwright.tuner.search import realtime, tuning
+    from kernelwright.tuner.search.measurer import Measurer, MeasurerError, ZygoteDied, own_interpreter
+    from kernelwright.tuner.search.pseudo_devices import offered
+    from kernelwright.tuner.search.record_store import StoreError
+    from kernelwright.tuner.search.tasks import tasks
+
+    known = {task.id: task for task in tasks()}
+    parts = [part.partition("*") for part in options.task.split(",")]
+    if unknown := sorted(name for name, _, _ in parts if name not in known):
+        raise UsageError(f"no task {', '.join(unknown)}; docs/tuning.md tells how tasks are named")
+    if any(calls and not calls.isdecimal() for _, _, calls in parts):
+        raise UsageError("the calls of a task are a number: linear-m128-n768-k768*12")
+    here = {device.name: device for device in offered()}
+    name = options.device or list(here)[-1]
+    if name not in here:
+        raise UsageError(f"this machine cannot be {name}; it can be: {', '.join(here)}")
+    if options.realtime and (problem := realtime.problem()):
+        raise UsageError(problem)
+    settings = tuning.Settings(
+        options.out, [(known[task], int(calls or 1)) for task, _, calls in parts], here[name], options.trials,
+        options.minutes, options.seed,
+    )  # fmt: skip
+    begun = time.monotonic()
+    interpreter = (options.python,) if options.python else own_interpreter()
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelwright-") as scratch:
+            measurer = Measurer(interpreter, here[name].threads, Path(scratch), realtime_scheduling=options.realtime)
+            try:
+                found = tuning.tune(settings, measurer, Shipped(SHIPPED), lambda line: print(line, flush=True))
+            finally:
+                measurer.close()
+    except (MeasurerError, StoreError, ZygoteDied) as error:
+        print(f"kernelwright: {error}", file=sys.stderr)
+        return 1
+    print(tuning.report(found))
+    print(f"{time.monotonic() - begun:.0f} s; records in {options.out}")
+    return 0
 
 
 def _add_records(parser: argparse.ArgumentParser) -> None:

@@ -83,7 +83,7 @@ def data_kept(of: Examples, features: Features, seeds: Sequence[int], log: Log) 
                 f"data kept, {name}, seed {seed}: all {whole.pca_beyond:.3f}, "
                 + ", ".join(f"{sampler} {found[sampler, SHARES[0]][-1].pca_beyond:.3f}" for sampler in SAMPLERS)
             )
-        rows += [row({"split": name, "sampler": s, "share": share}, each) for (s, share), each in found.items()]
+        rows += [row({"split": name, "sampler": s, "kept": share}, each) for (s, share), each in found.items()]
     return rows
 
 
