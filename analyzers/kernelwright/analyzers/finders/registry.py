@@ -19,6 +19,7 @@ from kernelwright.analyzers.finders import (
     tensor_parallel,
 )
 from kernelwright.analyzers.finders.attention_modules import mha_need_weights
+from kernelwright.analyzers.finders.causal_masks import is_causal
 from kernelwright.analyzers.finders.device_copies import copy_read_early
 from kernelwright.analyzers.finders.dropout import dropout_in_eval
 from kernelwright.analyzers.finders.finding import FileFinder, FunctionFinder
@@ -39,6 +40,7 @@ FUNCTION_FINDERS: dict[str, FunctionFinder] = {
     "liger": liger.liger,
     "linear-act": activations.linear_act,
     "linear-bn": folding.linear_bn_in_forward,
+    "is-causal": is_causal,
     "loss-of-softmax": loss_of_softmax,
     "mask-and-causal": attention_faults.mask_and_causal,
     "mask-polarity": attention_faults.mask_polarity,
