@@ -42,6 +42,8 @@ HALF = "dtype(name='float16')"
 ROWS = "parameter(path='scale', unit_axes=(-1,))"
 MIN = f"finfo_min({FLOAT32})"
 SCALE = "attribute(path='scale', kind='number')"
+FOUR = "permute(a, dims=(0, 1, 3, 2))"
+EXTENT = tuple(f"size({FOUR}, dim={axis})" for axis in (-4, -3, -2, -1))
 SPLIT = "unflatten(x, b, h, dim=0)"
 THREE = "reshape(q, n, l, d)"
 
@@ -56,6 +58,29 @@ REWRITES: dict[str, list[tuple[str, str | None]]] = {
     "logistic_written_out": [("pow(add(1, exp(mul(-1, a))), -1)", "sigmoid(a)")],
     "softplus_written_out": [("log(add(1, exp(a)))", "softplus(a)"), ("log(add(2, exp(a)))", None)],
     "log_of_a_softmax": [("log(softmax(a, dim=-1))", "log_softmax(a, dim=-1)")],
+    "repeated_axis_from_the_end": [
+        ("repeat_interleave(unflatten(permute(a, dims=(0, 2, 1)), b, h, dim=0), n, dim=1)",
+         "repeat_interleave(unflatten(permute(a, dims=(0, 2, 1)), b, h, dim=0), n, dim=-3)"),
+    ],
+    "expanded_axis_joined_is_repetition": [
+        (f"reshape(expand(unsqueeze({FOUR}, dim=2), -1, -1, n, -1, -1), n, mul(h, n), l, d)", None),
+        (f"reshape(expand(unsqueeze({FOUR}, dim=2), -1, -1, n, -1, -1), {EXTENT[0]}, -1, {EXTENT[2]}, {EXTENT[3]})",
+         f"repeat_interleave({FOUR}, n, dim=-3)"),
+        (f"reshape(expand(unsqueeze({FOUR}, dim=1), -1, n, -1, -1, -1), {EXTENT[0]}, -1, {EXTENT[2]}, {EXTENT[3]})", None),
+    ],
+    "repeated_once_is_not_repeated": [
+        ("choose(equal(n, 1), a, repeat_interleave(a, n, dim=-3))", "repeat_interleave(a, n, dim=-3)"),
+        ("choose(equal(n, 2), a, repeat_interleave(a, n, dim=-3))", None),
+    ],
+    "repetition_moves_outward": [
+        ("permute(repeat_interleave(a, n, dim=-2), dims=(-2, -3, -1), full=False)",
+         "repeat_interleave(permute(a, dims=(-2, -3, -1), full=False), n, dim=-3)"),
+    ],
+    "size_beside_a_repeated_axis": [
+        ("size(repeat_interleave(a, n, dim=-3), dim=-1)", "size(a, dim=-1)"),
+        ("size(repeat_interleave(a, n, dim=-3), dim=-3)", None),
+    ],
+    "heads_are_repeated_to_fit": [("matmul(q, repeat_interleave(k, n, dim=-3))", None)],
     "rank_that_is_known": [("rank(permute(a, dims=(0, 2, 1)))", "3"), ("rank(a)", None)],
     "product_in_order": [
         ("mul(b, a)", "mul(a, b)"),

@@ -50,14 +50,14 @@ def test_a_report_stands_without_an_edit(rule: Rule, text: str) -> None:
 
 
 def entry(text: str) -> tuple[str, dict[str, int]]:
-    """The name of the text's one class or function, and the arguments its constructor needs."""
-    (definition,) = (n for n in ast.parse(text).body if isinstance(n, ast.ClassDef | ast.FunctionDef))
+    """The name of the text's (last) class or function, and the arguments its constructor needs."""
+    *_, definition = (n for n in ast.parse(text).body if isinstance(n, ast.ClassDef | ast.FunctionDef))
     if isinstance(definition, ast.FunctionDef):
         return definition.name, {}
     names: dict[str, Any] = {}
     exec(text, names)
     required = [p for p in inspect.signature(names[definition.name]).parameters.values() if p.default is p.empty]
-    sizes = {"heads": 2}
+    sizes = {"heads": 2, "groups": 3}
     return definition.name, {p.name: sizes.get(p.name, 8) for p in required if p.kind is p.POSITIONAL_OR_KEYWORD}
 
 
@@ -77,6 +77,10 @@ ARGUMENTS = {
     "query": heads(False),
     "key": heads(True),
     "value": heads(True),
+    "grouped_query": lambda case: torch.randn(2, 6, case.length, 8),
+    "few_keys": lambda case: torch.randn(2, 2, case.keys, 8),
+    "few_values": lambda case: torch.randn(2, 2, case.keys, 8),
+    "long_keys": lambda case: torch.randn(2, case.keys, 2, 8),
     "logits": lambda case: torch.randn(6, 8) * case.magnitude,
     "target": lambda case: torch.tensor([0, 7, 2, 2, 5, 1]),
     "weight": lambda case: torch.rand(8) + 0.5,
@@ -117,7 +121,7 @@ def test_a_rule_file_is_complete(rule: Rule) -> None:
     assert rule.title.endswith(".") and len(rule.title) <= 120
     assert set(rule.conditions) <= set(PREDICATES)
     for variant in rule.variants:
-        assert set(rule.shapes) | {"p", "scale", "eps", "ignore_index", "reduction"} >= {
+        assert set(rule.shapes) | {"p", "scale", "eps", "ignore_index", "reduction", "n", "factor", "causal"} >= {
             p.name for p in variant.parameters
         }
 

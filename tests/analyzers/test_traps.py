@@ -1088,3 +1088,76 @@ def test_t50_a_logarithm_that_underflows_becomes_finite() -> None:
 def test_t50_what_is_no_cross_entropy_stays(body: str) -> None:
     text = source(f"def f(x, target):\n    {body}\n")
     assert not fixed(text).applied
+
+
+# ---- T15 grouped heads: repeat_interleave is the order of the kernel's groups, repeat is not
+
+
+GROUPED = {
+    "q": lambda case: torch.randn(2, 6, case.length, 8),
+    "few": lambda case: torch.randn(2, 2, case.keys, 8),
+    "late": lambda case: torch.randn(2, case.keys, 2, 8),
+    "times": lambda case: (3,),
+    "maybe_mask": lambda case: (None, torch.randn(2, 1, case.length, case.keys)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("repeated", "found"),
+    [
+        ("few.repeat_interleave(3, dim=1)", True),
+        ("few.repeat_interleave(3, 1)", True),
+        ("torch.repeat_interleave(few, times, dim=-3)", True),
+        ("few.unsqueeze(2).expand(-1, -1, 3, -1, -1).reshape(b, h * 3, s, d)", True),
+        ("few[:, :, None].expand(b, h, 3, s, d).reshape(b, -1, s, d)", True),
+        ("few[:, :, None].expand(b, h, times, s, d).reshape(b, h * times, s, d)", True),
+        ("late[:, :, :, None].expand(b, s, h, 3, d).reshape(b, s, h * 3, d).transpose(1, 2)", True),
+        ("few[:, None].expand(b, 3, h, s, d).reshape(b, h * 3, s, d)", False),
+        ("few.repeat(1, 3, 1, 1)", False),
+        ("few.tile(1, 3, 1, 1)", False),
+        ("torch.cat([few, few, few], dim=1)", False),
+        ("few[:, :, None].expand(b, h, 3, s, d).reshape(b, h, s * 3, d)", False),
+        ("few[:, :, :, None].expand(b, h, s, 3, d).reshape(b, h, s * 3, d)", False),
+        ("few.repeat_interleave(3, dim=1) * 0.5", False),
+    ],
+)
+def test_t15_only_heads_repeated_in_place_are_grouped(repeated: str, found: bool) -> None:
+    name = "late" if repeated.startswith("late") else "few"
+    shape = "b, s, h, d" if name == "late" else "b, h, s, d"
+    text = source(
+        f"""
+        import torch
+        import torch.nn.functional as F
+        def f(q, {name}, times, maybe_mask):
+            {shape} = {name}.shape
+            k = {repeated}
+            return F.scaled_dot_product_attention(q, k, k.contiguous(), attn_mask=maybe_mask, scale=0.3)
+        """
+    )
+    result = fixed(text, names=frozenset({"enable-gqa"}))
+    assert ("enable_gqa=True" in result.text) is found
+    for case in (Case(inputs=GROUPED), Case(inputs=GROUPED, keys=7), Case(inputs=GROUPED, dtype=torch.bfloat16)):
+        assert_same(text, result.text, case)
+
+
+def test_t15_written_out_attention_is_told_and_then_shares_the_heads_in_two_steps() -> None:
+    text = source(
+        """
+        import torch
+        import torch.nn.functional as F
+        def f(q, few):
+            b, h, s, d = few.shape
+            k = few.repeat_interleave(3, dim=1)
+            return torch.softmax(q @ k.transpose(-2, -1) * 0.3, dim=-1) @ k
+        """
+    )
+    assert {o.rule for o in analysed(text).opportunities} == {"sdpa", "enable-gqa"}
+    new = fixed_and_same(text, Case(inputs=GROUPED), Case(inputs=GROUPED, keys=3))
+    assert "enable_gqa=True" in new and "repeat_interleave" not in new
+
+
+def test_t14_the_devices_without_the_grouped_kernel_are_named() -> None:
+    text = source("def f(q, few):\n    b, h, s, d = few.shape\n    k = few.repeat_interleave(3, 1)\n"
+                  "    return F.scaled_dot_product_attention(q, k, k)\n")  # fmt: skip
+    (found,) = analysed(text, frozenset({"enable-gqa"})).opportunities
+    assert found.tier == "assumed" and "plain kernel" in found.title

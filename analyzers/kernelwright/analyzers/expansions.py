@@ -59,9 +59,17 @@ MAYBE_NONE = frozenset(
 
 def _attention(f: NormalForm, n: Node) -> Node | None:
     q, k, v, mask, p, scale, is_causal, enable_gqa = n.inputs
-    for flag in (is_causal, enable_gqa):
-        if flag.operation != "constant" or flag.attribute("value"):
-            return None
+    if is_causal.operation != "constant" or enable_gqa.operation != "constant":
+        return None
+    if enable_gqa.attribute("value"):
+        # As many times as it takes to have the queries' heads.
+        k, v = (f.build("repeat_interleave", x, f.constant(None), dim=-3) for x in (k, v))
+    if is_causal.attribute("value"):
+        if not _is_none(mask):
+            return None  # an error, or both, by the backend
+        lengths = (f.build("size", q, dim=-2), f.build("size", k, dim=-2))
+        ones = f.build("full", f.constant(True), *lengths, dtype="bool")
+        mask = f.build("lower_triangle", ones, f.constant(0))
     if _is_none(scale):
         scale = f.build("pow", f.build("size", q, dim=-1), f.constant(-0.5))
     if mask.operation == "choose" and any(_is_none(arm) for arm in mask.inputs[1:]):

@@ -34,12 +34,17 @@ class CallWriter:
         self.environments = dict(self.translation.environments)
         self.values = {expression: node for node, expression in self.translation.expressions.items()}
         self.going: set[ast.stmt] = set()
+        written = [e for e in (site.variant.expression, site.variant.guard) if e is not None]
+        self.used = {n.id for e in written for n in ast.walk(e) if isinstance(n, ast.Name)}
 
     def _texts(self, place: ast.stmt) -> dict[str, str | None]:
         texts: dict[str, str | None] = {}
         for parameter in self.site.variant.parameters:
             bound = self.site.match.bindings[parameter.name]
             neutral = parameter.neutral
+            if parameter.name not in self.used or _is_none(bound):
+                texts[parameter.name] = None
+                continue
             if neutral is not None and bound is self.detector.form.constant(neutral) and parameter.name != "eps":
                 # A scale of exactly 1 must be written: the kernel's default is another one.
                 texts[parameter.name] = "1.0" if parameter.name == "scale" else None
@@ -157,6 +162,11 @@ class CallWriter:
         if self.site.joined:
             return f"{parenthesised(text, 'atom')}.flatten(0, 1)"
         return f"{parenthesised(text, 'atom')}.squeeze(0)" if self._lifts() else text
+
+
+def _is_none(node: Node) -> bool:
+    """True for the constant None: an argument that is not given."""
+    return node.operation == "constant" and node.attribute("value") is None
 
 
 def statement_blocks(body: list[ast.stmt]) -> dict[ast.stmt, tuple[list[ast.stmt], int]]:

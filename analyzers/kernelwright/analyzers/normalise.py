@@ -64,6 +64,7 @@ class NormalForm:
             rewrites_arithmetic,
             rewrites_axes,
             rewrites_branches,
+            rewrites_groups,
             rewrites_tensors,
         )
 
@@ -184,6 +185,11 @@ class NormalForm:
         if self.types and node.operation == "cast":
             return True
         return bool(self.assumed_ranks) and node.operation in ("softmax", "log_softmax")
+
+    @property
+    def expands(self) -> bool:
+        """True where kernels are written out: two programs are compared."""
+        return bool(self._expansions)
 
     # ---- facts
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kernelwright.analyzers.architecture import Node
 from kernelwright.analyzers.causal import is_causal_keep
 from kernelwright.analyzers.detect import Detector, Site
+from kernelwright.analyzers.finders.grouped_heads import DEVICES
 from kernelwright.analyzers.opportunity import Condition
 
 
@@ -192,6 +193,16 @@ def _not_overridden(place: Place) -> Condition | None:
     return None
 
 
+def _grouped_heads(place: Place) -> Condition:
+    return Condition(
+        "grouped_heads", "proven", "each head is repeated in place, which is the order of the kernel's groups"
+    )
+
+
+def _grouped_kernel(place: Place) -> Condition:
+    return Condition("grouped_kernel", "assumed", DEVICES)
+
+
 def _class_axis(place: Place) -> Condition:
     if place.guard is not None:
         return Condition("class_axis", "guarded", f"the last axis is that of the classes: {place.guard}")
@@ -202,6 +213,8 @@ PREDICATES: dict[str, Predicate] = {
     "min_version": _min_version,
     "same_input": _same_input,
     "class_axis": _class_axis,
+    "grouped_heads": _grouped_heads,
+    "grouped_kernel": _grouped_kernel,
     "same_constants": _same_constants,
     "last_axis": _last_axis,
     "unused_elsewhere": _unused_elsewhere,

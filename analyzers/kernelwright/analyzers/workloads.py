@@ -10,10 +10,10 @@ from kernelwright.analyzers.assumptions import decided
 from kernelwright.analyzers.detect import Detector, Site
 from kernelwright.analyzers.workload import Dimension, Workload
 
-DEFAULTS = {"B": 4, "L": 512, "S": 512, "H": 12, "D": 64, "E": 768, "M": 3072, "V": 32000, "one": 1}
+DEFAULTS = {"B": 4, "L": 512, "S": 512, "H": 12, "D": 64, "E": 768, "M": 3072, "V": 32000, "G": 4, "one": 1}
 """Extents where the code and the settings tell nothing: a BERT-base-sized layer."""
 
-_NUMBERS = {"p": 0.0, "scale": 0.125, "eps": 1e-6}
+_NUMBERS = {"p": 0.0, "scale": 0.125, "eps": 1e-6, "n": 3}
 
 
 def workload_of(detector: Detector, site: Site, batch: int | None, sequence: int | None) -> Workload:

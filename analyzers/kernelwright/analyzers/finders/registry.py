@@ -23,6 +23,7 @@ from kernelwright.analyzers.finders.causal_masks import is_causal
 from kernelwright.analyzers.finders.device_copies import copy_read_early
 from kernelwright.analyzers.finders.dropout import dropout_in_eval
 from kernelwright.analyzers.finders.finding import FileFinder, FunctionFinder
+from kernelwright.analyzers.finders.grouped_heads import enable_gqa
 from kernelwright.analyzers.finders.inference import inference_mode
 from kernelwright.analyzers.finders.losses import loss_of_softmax
 from kernelwright.analyzers.finders.training import fused_optimizer, non_blocking, zero_grad
@@ -32,6 +33,7 @@ FUNCTION_FINDERS: dict[str, FunctionFinder] = {
     "conv-bn-fold": folding.conv_bn_in_forward,
     "causal-decode": attention_faults.causal_decode,
     "dropout-add-norm": residual_norms.dropout_add_norm,
+    "enable-gqa": enable_gqa,
     "flash-attention": attention.flash_attention,
     "flex-attention": attention.flex_attention,
     "dropout-in-eval": dropout_in_eval,

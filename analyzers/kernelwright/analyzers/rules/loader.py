@@ -161,7 +161,7 @@ def load_rule(text: str, path: str) -> Rule:
         raise RuleError(
             f"there is no finder {finder!r}; there are: {', '.join(sorted(FUNCTION_FINDERS | FILE_FINDERS))}"
         )
-    if bool(variants) == (finder is not None):
+    if not variants and finder is None:
         raise RuleError("the file needs a function named definition or definition_<variant>, or else a finder")
 
     def text_of(key: str) -> str:

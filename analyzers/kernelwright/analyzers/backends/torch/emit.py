@@ -183,6 +183,8 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
         return _sum(node, inner)
     if operation == "permute" and node.attribute("dims") == (-1, -2):
         return f"{parenthesised(inner(node.inputs[0]), 'atom')}.transpose(-2, -1)"
+    if operation == "permute" and (exchanged := _exchanged(node.attribute("dims"))) is not None:
+        return f"{parenthesised(inner(node.inputs[0]), 'atom')}.transpose{exchanged}"
     if operation == "slice":
         return _slice(node, inner)
     if operation == "cast":
@@ -195,6 +197,14 @@ def value_text(node: Node, text_of: TextOf, module: Callable[[str], str]) -> str
         text = ", ".join(inner(size) for size in sizes)
         return f"{parenthesised(inner(x), 'atom')}.unflatten({node.attribute('dim')}, ({text}))"
     raise Unprintable(f"a value ({operation}) that has no name here")
+
+
+def _exchanged(dims: Attribute) -> tuple[int, int] | None:
+    """The two axes, counted from the end, that an order exchanges, if it does nothing else."""
+    if not isinstance(dims, tuple):
+        return None
+    moved = [place - len(dims) for place, axis in enumerate(dims) if axis != place - len(dims)]
+    return (moved[0], moved[1]) if len(moved) == 2 else None
 
 
 def _attribute_text(path: str) -> str:
