@@ -24,6 +24,7 @@ from kernelwright.analyzers.finders.device_copies import copy_read_early
 from kernelwright.analyzers.finders.dropout import dropout_in_eval
 from kernelwright.analyzers.finders.finding import FileFinder, FunctionFinder
 from kernelwright.analyzers.finders.grouped_heads import enable_gqa
+from kernelwright.analyzers.finders.hand_written import gelu_in_an_autograd_function, layer_norm_over_channels
 from kernelwright.analyzers.finders.inference import inference_mode
 from kernelwright.analyzers.finders.losses import loss_of_softmax
 from kernelwright.analyzers.finders.training import fused_optimizer, non_blocking, zero_grad
@@ -34,6 +35,8 @@ FUNCTION_FINDERS: dict[str, FunctionFinder] = {
     "causal-decode": attention_faults.causal_decode,
     "dropout-add-norm": residual_norms.dropout_add_norm,
     "enable-gqa": enable_gqa,
+    "gelu": gelu_in_an_autograd_function,
+    "layer-norm": layer_norm_over_channels,
     "flash-attention": attention.flash_attention,
     "flex-attention": attention.flex_attention,
     "dropout-in-eval": dropout_in_eval,

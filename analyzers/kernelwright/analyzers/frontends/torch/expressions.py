@@ -540,6 +540,23 @@ class Expressions:
         self.place(e)
         return self.field(base, e.attr)
 
+    def function_attribute(self, function: Function, name: str) -> Node | None:
+        """`gelu._a`, which the file stores at one place and as a number: what a function keeps for its next call."""
+        source = self.scope.source
+        if source.inventory.stores.get(name) != [function.node.name] or function.qualified_name != function.node.name:
+            return None
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+                target = node.targets[0]
+                read = {n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)}
+                if read & self.frame.environment.keys() or not read <= source.imports.keys():
+                    continue
+                if target.attr == name and len(node.targets) == 1:
+                    value = self.evaluate(node.value)
+                    is_number = isinstance(value, Node) and isinstance(value.attribute("value"), int | float)
+                    return value if is_number and isinstance(value, Node) and value.operation == "constant" else None
+        return None
+
     def field(self, base: Value, name: str) -> Value:
         if isinstance(base, ModuleValue):
             stored = self.frame.environment.get(f"self.{name}") if not base.path else None
@@ -551,6 +568,10 @@ class Expressions:
             return self.graph.node("attribute", path=f"{base.path}.{name}", kind=kind)
         if isinstance(base, TableValue) and name not in ("get", "keys", "values", "items", "copy"):
             base.unknown = True  # update, pop and the like
+        if isinstance(base, Closure) and base.function is not None:
+            stored_value = self.function_attribute(base.function, name)
+            if stored_value is not None:
+                return stored_value
         if not isinstance(base, Node):
             raise NotUnderstood(f"attribute {name} of something unknown")
         if base.operation == "global":

@@ -2,7 +2,8 @@
 
 ## What it finds
 The Gaussian error linear unit spelled with `tanh` (the approximation that GPT-2 was trained with) or with `erf` (the exact
-form), in any arrangement of its factors, over one statement or several.
+form), in any arrangement of its factors, over one statement or several; a constant kept as an attribute of the function. Without
+an edit it tells where an autograd function with such a forward is applied.
 
 ## Why it is the same
 `F.gelu` is defined by these two formulas. The constants are compared to seven digits, which is all float32 holds. The
@@ -32,6 +33,7 @@ min_torch = "1.12"
 message = "hand-written GELU ({variant}): F.gelu computes the same in one pass"
 keeps = ("the flavour of GELU", "the element type", "the state dict")
 shapes = {"x": ("B", "L", "M")}
+finder = "gelu"
 conditions = ("same_constants", "same_input", "min_version")
 
 
@@ -80,6 +82,21 @@ matches = (
     """
     import math
     import torch
+    def kept(x):
+        if not hasattr(kept, "_a"):
+            kept._a = math.sqrt(2 / math.pi)
+        return 0.5 * x * (1 + torch.tanh(kept._a * (x + 0.044715 * torch.pow(x, 3))))
+    ---
+    import math
+    import torch
+    def kept(x):
+        if not hasattr(kept, "_a"):
+            kept._a = math.sqrt(2 / math.pi)
+        return torch.nn.functional.gelu(x, approximate="tanh")
+    """,
+    """
+    import math
+    import torch
     import torch.nn.functional as F
     def exact(h):
         c = h * 0.5 * (1.0 + torch.erf(h / math.sqrt(2.0)))
@@ -91,6 +108,25 @@ matches = (
     def exact(h):
         c = F.gelu(h)
         return c
+    """,
+)
+
+reports = (
+    # the forward of an autograd function
+    """
+    import torch
+    from torch import nn
+    class Gelu(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 0.5 * (1.0 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
+        @staticmethod
+        def backward(ctx, grad):
+            return Derivative.apply(grad, *ctx.saved_tensors)
+    class Activation(nn.Module):
+        def forward(self, x):
+            return Gelu.apply(x)
     """,
 )
 
@@ -113,5 +149,22 @@ does_not_match = (
     import torch
     def gated(x, y):
         return y * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))
+    """,
+    # another number is kept on the function
+    """
+    import torch
+    def kept(x):
+        kept._a = 0.8
+        return 0.5 * x * (1 + torch.tanh(kept._a * (x + 0.044715 * torch.pow(x, 3))))
+    """,
+    # the derivative, not the function
+    """
+    import torch
+    class Gelu(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x))
+    def f(x):
+        return Gelu.apply(x)
     """,
 )

@@ -1,7 +1,8 @@
 """A LayerNorm written out by hand becomes `torch.nn.functional.layer_norm`.
 
 ## What it finds
-`(x - mean) / sqrt(var + eps) * weight + bias` over the last axis, with the population variance.
+`(x - mean) / sqrt(var + eps) * weight + bias` over the last axis, with the population variance. Over axis 1 of pictures it
+tells, without an edit, that the kernel computes it of the channels-last permutation.
 
 ## Why it is the same
 It is the kernel's definition. The functional form keeps the parameters' names (`gamma`, `a_2`), so old checkpoints load.
@@ -29,6 +30,7 @@ min_torch = "1.8"
 message = "hand-written LayerNorm: F.layer_norm computes the same in one pass"
 keeps = ("eps", "the element type of the result", "the state dict: weight and bias keep their names")
 shapes = {"x": ("B", "L", "E"), "weight": ("E",), "bias": ("E",)}
+finder = "layer-norm"
 conditions = ("last_axis", "same_input", "output_type")
 
 
@@ -118,6 +120,24 @@ matches = (
     """,
 )
 
+reports = (
+    # over the channels of a picture
+    """
+    import torch
+    from torch import nn
+    class LayerNorm2d(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(n))
+            self.bias = nn.Parameter(torch.zeros(n))
+        def forward(self, x):
+            u = x.mean(1, keepdim=True)
+            s = (x - u).pow(2).mean(1, keepdim=True)
+            x = (x - u) / torch.sqrt(s + 1e-6)
+            return self.weight[:, None, None] * x + self.bias[:, None, None]
+    """,
+)
+
 does_not_match = (
     # the sample variance, eps outside the root: the Annotated Transformer
     """
@@ -133,5 +153,12 @@ does_not_match = (
     def norm(x, a, b):
         c = x - x.mean(-1, keepdim=True)
         return a * c / torch.sqrt(x.var(-1, keepdim=True) + 1e-5) + b
+    """,
+    # over the channels, with the sample variance
+    """
+    import torch
+    def norm(x):
+        c = x - x.mean(1, keepdim=True)
+        return c / torch.sqrt(x.var(1, keepdim=True) + 1e-5)
     """,
 )
