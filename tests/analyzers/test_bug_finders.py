@@ -234,6 +234,8 @@ def test_dropout_is_reported_where_no_mode_can_switch_it_off(body: str, reports:
         "def eval(self):\n        self.p = 0.0\n        return super().eval()",
         "def caller(self, x):\n        return self.forward(x) if self.training else x",
         "# Monte Carlo dropout\n    pass",
+        "# always applies dropout, as the paper does\n    pass",
+        "# the Prenet of Tacotron 2\n    pass",
     ],
 )
 def test_a_mode_elsewhere_in_the_class_silences(extra: str) -> None:

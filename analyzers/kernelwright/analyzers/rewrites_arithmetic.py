@@ -142,11 +142,11 @@ def product_in_order(f: NormalForm, n: Node) -> Node | None:
             others.append(factor)
             continue
         powers[base] = powers.get(base, 0.0) + exponent
-    # a**0 only arises from a / a: 1 wherever the code did not divide by zero.
+    # a**0 only arises from a / a. Of a tensor it stays: a is NaN or infinite somewhere, and broadcasts the product.
     factors = [
         base if exponent == 1 else f.build("pow", base, f.constant(exponent))
         for base, exponent in powers.items()
-        if exponent != 0
+        if exponent != 0 or not is_scalar(base)
     ] + others
     factors.sort(key=f.serial)
     if constant != 1 or not factors:
@@ -179,7 +179,12 @@ def sum_in_order(f: NormalForm, n: Node) -> Node | None:
             continue
         factor, rest = _coefficient(f, term)
         counts[rest] = counts.get(rest, 0.0) + factor
-    terms = [rest if c == 1 else f.build("mul", f.constant(c), rest) for rest, c in counts.items() if c != 0]
+    # 0 * a of a tensor stays: it broadcasts the sum, and is NaN where a is not finite.
+    terms = [
+        rest if c == 1 else f.build("mul", f.constant(c), rest)
+        for rest, c in counts.items()
+        if c != 0 or not is_scalar(rest)
+    ]
     terms.sort(key=f.serial)
     if constant != 0 or not terms:
         terms.insert(0, f.constant(constant))

@@ -20,7 +20,7 @@ _FUNCTIONS = {f"torch.nn.functional.dropout{axes}" for axes in ("", "1d", "2d", 
 """Functions of torch that drop unless they are told `training=False`."""
 _ATTENTION = "scaled_dot_product_attention"
 _MEANT = re.compile(
-    r"monte.?carlo|\bmc.?drop|mcdrop|uncertain|bayes|always.?(on|drop)|test.?time|augment", re.IGNORECASE
+    r"monte.?carlo|\bmc.?drop|mcdrop|uncertain|bayes|always.{0,20}(on|drop)|test.?time|augment|prenet", re.IGNORECASE
 )
 """Words of code that wants dropout in evaluation too."""
 
