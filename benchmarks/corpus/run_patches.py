@@ -1,30 +1,33 @@
 """The Adopter table: every patch in transformers 4.35.0, and the patched classes run against the original ones.
 
-    python benchmarks/corpus/run_patches.py [--write] [--only TEXT] [--processes N]
+    python benchmarks/corpus/run_patches.py [--write] [--only TEXT] [--processes N] [--minutes N]
 
 For each modeling file all fixes are applied. Models of the file are built small, from the original and from the patched module,
 with the same weights; each submodule that runs a patched line is then run on the inputs that the original model gives it:
 outputs, element types and gradients, in training and eval, float64, float32, bfloat16 and autocast. A patch counts as run only
-where the lines of its kernel call were executed, as a trace of the run shows. Each file runs in a process of its own.
+where the lines of its kernel call were executed, as a trace of the run shows. Each file runs in a process of its own, forked
+from one that has torch and transformers loaded.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import dataclasses
 import functools
 import importlib
 import inspect
 import json
-import subprocess
+import os
+import signal
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "cases"))
@@ -34,14 +37,14 @@ SECONDS = 240
 """Longest time for one file."""
 LARGEST = 60_000_000
 """Parameters of the largest model that is built."""
-PLACES = 4
+PLACES = 2
 """Calls of one class that are compared."""
 EXACT = 2e-6
 """Largest relative difference in float64: many classes compute in float32 inside."""
 ALL_TIERS = frozenset({"exact", "guarded", "assumed"})
 
 
-# --- in the process of one file: needs torch and the corpus, not Kernelwright -------------------------------------------------
+# --- in the process of one file: needs torch and the corpus -------------------------------------------------
 
 
 def work(name: str, patched: str, patches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -289,7 +292,7 @@ class Outcome:
 
 
 def run_file(path: Path) -> Outcome | None:
-    """Patch a file and run it; None where there is nothing to patch."""
+    """Patch a file and run it; None where there is nothing to patch. In a process that may be spoilt by it."""
     from kernelwright.analyzers.analysis import Settings, fix
 
     name = path.relative_to(CORPUS).as_posix()
@@ -307,21 +310,62 @@ def run_file(path: Path) -> Outcome | None:
         }
         for o in result.applied
     ]
+    lines: list[dict[str, Any]] = []
+    trouble = None
     with tempfile.TemporaryDirectory() as folder:
         patched = Path(folder) / "patched.py"
         patched.write_bytes(result.text.encode())
-        module = name.removesuffix(".py").replace("/", ".")
-        command = [sys.executable, __file__, "--worker", module, str(patched), json.dumps(patches)]
         try:
-            done = subprocess.run(
-                command, env=corpus_environment(), capture_output=True, text=True, timeout=SECONDS, check=False
-            )
-            output, trouble = done.stdout, done.stderr.strip().splitlines()[-1:] if done.returncode else []
-        except subprocess.TimeoutExpired as error:
-            output = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
-            trouble = [f"longer than {SECONDS} s"]
-    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    return Outcome(name, tuple(patches), tuple(lines), trouble[0] if trouble else None)
+            lines.extend(work(name.removesuffix(".py").replace("/", "."), str(patched), patches))
+        except Exception as error:  # what the comparison itself could not do is told, and is no verdict on a patch
+            trouble = f"{type(error).__name__}: {error}"
+    return Outcome(name, tuple(patches), tuple(lines), trouble)
+
+
+def run_files(files: list[Path], processes: int, minutes: float) -> Iterator[Outcome]:
+    """Every file in a forked process, a few at a time, each with its time limit; in the order in which they are done."""
+    import transformers  # noqa: F401  loaded once, before the forks
+
+    running: dict[int, tuple[Path, Path, float]] = {}
+    waiting = list(files)
+    end = time.monotonic() + 60 * minutes
+    with tempfile.TemporaryDirectory() as folder:
+        while waiting or running:
+            if time.monotonic() > end:
+                waiting.clear()
+            while waiting and len(running) < processes:
+                path = waiting.pop(0)
+                print(f"{len(waiting)} files wait after {path.parent.name}", file=sys.stderr, flush=True)
+                answer = Path(folder) / f"{len(waiting)}.json"
+                child = os.fork()
+                if child == 0:
+                    _answer(path, answer)
+                running[child] = path, answer, time.monotonic() + SECONDS
+            time.sleep(0.05)
+            for child, (path, answer, limit) in list(running.items()):
+                late = time.monotonic() > limit
+                if late:
+                    os.kill(child, signal.SIGKILL)
+                if os.waitpid(child, 0 if late else os.WNOHANG)[0] == 0:
+                    continue
+                del running[child]
+                name = path.relative_to(CORPUS).as_posix()
+                if not answer.is_file():
+                    yield Outcome(name, (), (), f"longer than {SECONDS} s" if late else "the process died")
+                elif content := json.loads(answer.read_text(encoding="utf-8")):
+                    yield Outcome(name, tuple(content["patches"]), tuple(content["results"]), content["trouble"])
+
+
+def _answer(path: Path, answer: Path) -> NoReturn:
+    """In the child: write the outcome and end without any clean-up of the parent's."""
+    try:
+        outcome = run_file(path)
+        partial = answer.with_suffix(".part")
+        partial.write_text(json.dumps(None if outcome is None else dataclasses.asdict(outcome)), encoding="utf-8")
+        partial.rename(answer)
+    except BaseException as error:
+        print(f"{path.name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    os._exit(0)
 
 
 def kernel_lines(text: str, qualified_name: str, kernel: str) -> list[int]:
@@ -427,6 +471,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="put the table into docs/corpus.md")
     parser.add_argument("--only", default="", help="files whose path holds this text")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=600.0, help="begin no further file after that time")
     options = parser.parse_args()
     if reason := missing():
         print(reason, file=sys.stderr)
@@ -434,18 +479,17 @@ def main() -> int:
     from tables import write_section
 
     outcomes = []
-    with ThreadPoolExecutor(options.processes) as pool:
-        for outcome in pool.map(run_file, [p for p in modeling_files() if options.only in p.as_posix()]):
-            if outcome is None:
-                continue
-            outcomes.append(outcome)
-            words = {True: "passed", False: "FAILED", None: "not reached"}
-            summary = Counter(words[r["passed"]] for r in outcome.results)
-            print(outcome.path, dict(summary), outcome.trouble or "", flush=True)
-            for result in outcome.results:
-                if not result["passed"]:
-                    names = [outcome.patches[number]["function"] for number in result["patches"]]
-                    print("   ", names, result["name"], result["detail"], flush=True)
+    files = [path for path in modeling_files() if options.only in path.as_posix()]
+    for outcome in run_files(files, options.processes, options.minutes):
+        outcomes.append(outcome)
+        words = {True: "passed", False: "FAILED", None: "not reached"}
+        summary = Counter(words[r["passed"]] for r in outcome.results)
+        print(outcome.path, dict(summary), outcome.trouble or "", flush=True)
+        for result in outcome.results:
+            if not result["passed"]:
+                names = [outcome.patches[number]["function"] for number in result["patches"]]
+                print("   ", names, result["name"], result["detail"], flush=True)
+    outcomes.sort(key=lambda outcome: outcome.path)
     text = tables(outcomes)
     print(text)
     if options.write:
@@ -455,8 +499,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        for line in work(sys.argv[2], sys.argv[3], json.loads(sys.argv[4])):
-            print(json.dumps(line), flush=True)
-    else:
-        sys.exit(main())
+    if str(CORPUS) not in sys.path:  # once more, with the corpus beside this Python's own packages
+        environment = corpus_environment()
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CORPUS), os.environ.get("PYTHONPATH"))))
+        os.execve(sys.executable, [sys.executable, *sys.argv], environment)
+    sys.exit(main())
