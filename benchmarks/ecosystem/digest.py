@@ -58,7 +58,11 @@ def look(folder: Path, path: Path) -> tuple[list[Line], str | None]:
     if analysis.error is not None:
         return [], f"{name}: {analysis.error}"
     lines = [_found(analysis, opportunity) for opportunity in analysis.opportunities]
-    lines += [Line("no fix", o.rule, _where(o), " ".join((o.declined or "").split())) for o in analysis.declined if o.tier != "advice"]
+    lines += [
+        Line("no fix", o.rule, _where(o), " ".join((o.declined or "").split()))
+        for o in analysis.declined
+        if o.tier != "advice"
+    ]
     return lines, None
 
 

@@ -90,11 +90,7 @@ class _Rewriter(CallWriter):
     def _with_parentheses(self, expression: ast.expr, start: int, end: int) -> tuple[int, int]:
         """Take in the parentheses around a whole right-hand side that spans lines: the call needs none."""
         statement = self.statement
-        if (
-            self._stands_alone(expression)
-            and isinstance(statement, ast.Assign | ast.Return)
-            and statement.value is not None
-        ):
+        if isinstance(statement, ast.Assign | ast.Return) and statement.value is expression:  # no argument of a call
             head = self.source.text[self.source.start(statement) : start]
             tail = self.source.text[end : self.source.end(statement)]
             opening = len(head) - len(head.rstrip().rstrip("("))
